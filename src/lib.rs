@@ -81,3 +81,4 @@
 
 pub mod base;
 pub mod model;
+pub mod proc;
