@@ -80,5 +80,6 @@
 //! - Only `base::process` prints, only `proc` spawns, only `base::Process` is asked for environment, cwd and clock.
 
 pub mod base;
+pub mod http;
 pub mod model;
 pub mod proc;
