@@ -80,6 +80,7 @@
 //! - Only `base::process` prints, only `proc` spawns, only `base::Process` is asked for environment, cwd and clock.
 
 pub mod base;
+pub mod config;
 pub mod http;
 pub mod model;
 pub mod proc;
