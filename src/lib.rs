@@ -84,3 +84,4 @@ pub mod config;
 pub mod http;
 pub mod model;
 pub mod proc;
+pub mod store;
