@@ -81,6 +81,7 @@
 
 pub mod base;
 pub mod config;
+pub mod exchange;
 pub mod http;
 pub mod model;
 pub mod proc;
