@@ -82,6 +82,8 @@
 pub mod base;
 pub mod config;
 pub mod exchange;
+pub mod forge;
+pub mod git;
 pub mod http;
 pub mod model;
 pub mod proc;
