@@ -79,6 +79,7 @@
 //! - The daemon finishes what it began, whoever listens. No wait and no buffer is unbounded.
 //! - Only `base::process` prints, only `proc` spawns, only `base::Process` is asked for environment, cwd and clock.
 
+pub mod agent;
 pub mod base;
 pub mod config;
 pub mod exchange;
