@@ -89,4 +89,5 @@ pub mod git;
 pub mod http;
 pub mod model;
 pub mod proc;
+pub mod rpc;
 pub mod store;
