@@ -90,4 +90,5 @@ pub mod http;
 pub mod model;
 pub mod proc;
 pub mod rpc;
+pub mod runner;
 pub mod store;
