@@ -89,6 +89,7 @@ pub mod git;
 pub mod http;
 pub mod model;
 pub mod proc;
+pub mod proxy;
 pub mod rpc;
 pub mod runner;
 pub mod store;
