@@ -87,6 +87,7 @@ pub mod exchange;
 pub mod forge;
 pub mod git;
 pub mod http;
+pub mod mcp;
 pub mod model;
 pub mod proc;
 pub mod proxy;
