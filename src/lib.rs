@@ -89,6 +89,7 @@ pub mod git;
 pub mod http;
 pub mod mcp;
 pub mod model;
+pub mod ops;
 pub mod proc;
 pub mod proxy;
 pub mod rpc;
