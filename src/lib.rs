@@ -95,3 +95,4 @@ pub mod proxy;
 pub mod rpc;
 pub mod runner;
 pub mod store;
+pub mod supervisor;
