@@ -94,5 +94,6 @@ pub mod proc;
 pub mod proxy;
 pub mod rpc;
 pub mod runner;
+pub mod setup;
 pub mod store;
 pub mod supervisor;
