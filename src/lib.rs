@@ -82,6 +82,7 @@
 pub mod agent;
 pub mod base;
 pub mod config;
+pub mod daemon;
 pub mod demo;
 pub mod exchange;
 pub mod forge;
