@@ -81,6 +81,7 @@
 
 pub mod agent;
 pub mod base;
+pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod demo;
