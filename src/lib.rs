@@ -80,6 +80,7 @@
 //! - Only `base::process` prints, only `proc` spawns, only `base::Process` is asked for environment, cwd and clock.
 
 pub mod agent;
+pub mod applet;
 pub mod base;
 pub mod cli;
 pub mod config;
