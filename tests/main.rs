@@ -1,0 +1,4 @@
+//! The tests that need the whole program: guards that read the sources, and suites that run the executable.
+
+mod e2e;
+mod guards;
