@@ -25,6 +25,21 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     })
 }
 
+/// Reads a JSON file from a directory that somebody else can write, as [`files::read_foreign`].
+///
+/// # Errors
+/// [`Kind::Io`] when it cannot be read, is no regular file, is larger than `limit` bytes, or does not parse.
+pub fn load_foreign<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<Option<T>> {
+    let unfit = |error: Error| match error.kind() {
+        Kind::Invalid => Error::new(Kind::Io, error.message().to_string()),
+        _ => error,
+    };
+    let Some(bytes) = files::read_foreign(path, limit).map_err(unfit)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|source| {
+        Error::new(Kind::Io, format!("{} is not the JSON it should be", path.display())).caused_by(source)
+    })
+}
+
 /// Writes a JSON file whole or not at all.
 pub fn save(path: &Path, value: &impl Serialize) -> Result<()> {
     files::write_atomic(path, &pretty(value)?, files::Mode::Shared)

@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::text::for_terminal;
 use super::time::{Clock, Millis};
 use super::{Error, Kind, Result};
 
@@ -21,6 +22,7 @@ struct Inner {
     args: Vec<OsString>,
     env: BTreeMap<OsString, OsString>,
     cwd: PathBuf,
+    cwd_is_gone: bool,
     clock: Clock,
     streams: Streams,
     stdin_tty: bool,
@@ -37,10 +39,13 @@ enum Streams {
 impl Process {
     /// The process as the operating system started it.
     pub fn real() -> Result<Process> {
-        let cwd = std::env::current_dir().map_err(|source| {
-            Error::io("the current directory does not exist any more", source).hint("cd to a directory that exists")
-        })?;
+        // Most of what a person asks needs it, and not all: whoever needs it asks with `require_cwd`.
+        let (cwd, cwd_is_gone) = match std::env::current_dir() {
+            Ok(cwd) => (cwd, false),
+            Err(_) => (PathBuf::from("/the/current/directory/does/not/exist"), true),
+        };
         Ok(Process(Arc::new(Inner {
+            cwd_is_gone,
             args: std::env::args_os().collect(),
             env: std::env::vars_os().collect(),
             cwd,
@@ -63,6 +68,7 @@ impl Process {
             args: args.into_iter().map(Into::into).collect(),
             env: env.iter().map(|(key, value)| (OsString::from(key), OsString::from(value))).collect(),
             cwd: cwd.to_path_buf(),
+            cwd_is_gone: false,
             clock: Clock::Fixed(now.0.into()),
             streams: Streams::Captured { stdin: Mutex::default(), stdout: Mutex::default(), stderr: Mutex::default() },
             stdin_tty: false,
@@ -94,6 +100,15 @@ impl Process {
     /// The directory the process was started in.
     pub fn cwd(&self) -> &Path {
         &self.0.cwd
+    }
+
+    /// Refuses to go on where the directory was removed after the shell went there: nothing can be found from it.
+    pub fn require_cwd(&self) -> Result<()> {
+        match self.0.cwd_is_gone {
+            false => Ok(()),
+            true => Err(Error::new(Kind::Unavailable, "the current directory does not exist any more")
+                .hint("cd to a directory that exists")),
+        }
     }
 
     /// The user's home: `$HOME`.
@@ -155,17 +170,17 @@ impl Process {
             .max(20)
     }
 
-    /// Writes the answer. A reader that went away is [`Kind::Canceled`] with an empty message: the caller just ends.
+    /// Writes the answer, as [`for_terminal`] makes it fit to be read. A reader that went away is [`Kind::Canceled`] with an empty message: the caller just ends.
     pub fn out(&self, text: impl AsRef<str>) -> Result<()> {
-        self.write_out(text.as_ref().as_bytes())
+        self.write_out(for_terminal(text.as_ref()).as_bytes())
     }
 
     /// Writes the answer and a line end.
     pub fn out_line(&self, text: impl AsRef<str>) -> Result<()> {
-        self.write_out(format!("{}\n", text.as_ref()).as_bytes())
+        self.write_out(format!("{}\n", for_terminal(text.as_ref())).as_bytes())
     }
 
-    /// Writes bytes of the answer.
+    /// Writes bytes of the answer as they are: for programs, and where every byte counts.
     pub fn write_out(&self, bytes: &[u8]) -> Result<()> {
         match &self.0.streams {
             Streams::Captured { stdout, .. } => {
@@ -176,7 +191,10 @@ impl Process {
                 let mut out = io::stdout().lock();
                 out.write_all(bytes).and_then(|()| out.flush()).map_err(|source| match source.kind() {
                     io::ErrorKind::BrokenPipe => Error::new(Kind::Canceled, ""),
-                    _ => Error::io("cannot write to standard output", source),
+                    // Not `Error::io`: whatever was asked for may be done, only the word of it did not get out.
+                    _ => Error::new(Kind::Io, "the answer could not be written to standard output")
+                        .caused_by(source)
+                        .hint("what was asked for may have been done; look before you do it again: lazy list"),
                 })
             }
         }
@@ -187,29 +205,48 @@ impl Process {
         self.err(format!("{}\n", text.as_ref()));
     }
 
-    /// Writes talk as it is.
+    /// Writes talk, without a line end.
     pub fn err(&self, text: impl AsRef<str>) {
+        let text = for_terminal(text.as_ref());
         match &self.0.streams {
-            Streams::Captured { stderr, .. } => lock(stderr).extend_from_slice(text.as_ref().as_bytes()),
+            Streams::Captured { stderr, .. } => lock(stderr).extend_from_slice(text.as_bytes()),
             Streams::Real => {
-                io::stderr().lock().write_all(text.as_ref().as_bytes()).ok();
+                io::stderr().lock().write_all(text.as_bytes()).ok();
             }
+        }
+    }
+
+    /// What a person sends through standard input: all of it, at most 1 MiB.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`] when there is more, or when it is not UTF-8.
+    pub fn read_stdin_written(&self) -> Result<String> {
+        let limit = super::files::WRITTEN_LIMIT;
+        let text = self.read_stdin_up_to(limit + 1)?;
+        match u64::try_from(text.len()) {
+            Ok(length) if length <= limit => into_text(text),
+            _ => Err(Error::invalid("there is more than 1 MiB on standard input")),
         }
     }
 
     /// Everything on standard input.
     pub fn read_stdin(&self) -> Result<String> {
+        into_text(self.read_stdin_up_to(u64::MAX)?)
+    }
+
+    fn read_stdin_up_to(&self, limit: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         match &self.0.streams {
             Streams::Captured { stdin, .. } => bytes.append(&mut lock(stdin)),
             Streams::Real => {
                 io::stdin()
                     .lock()
+                    .take(limit)
                     .read_to_end(&mut bytes)
                     .map_err(|source| Error::io("cannot read standard input", source))?;
             }
         }
-        String::from_utf8(bytes).map_err(|_| Error::invalid("standard input is not UTF-8 text"))
+        Ok(bytes)
     }
 
     /// One line from standard input without its end; `None` at the end of input.
@@ -257,6 +294,10 @@ impl Process {
             Streams::Real => Default::default(),
         }
     }
+}
+
+fn into_text(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|_| Error::invalid("standard input is not UTF-8 text"))
 }
 
 fn lock(bytes: &Mutex<Vec<u8>>) -> std::sync::MutexGuard<'_, Vec<u8>> {

@@ -1,5 +1,7 @@
 //! Text that came from people and machines, made safe to store and to show.
 
+use std::borrow::Cow;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Replaces control characters other than tab, line feed and carriage return by printable escapes such as `\u0000`.
@@ -15,6 +17,47 @@ pub fn escape_controls(text: &str) -> String {
         }
         out
     })
+}
+
+/// Between these two stands the code of a colour in text on its way to a terminal: [`for_terminal`] turns the three into
+/// the escape sequence. They are no characters (Unicode keeps them for use inside a program), so no text has them.
+pub const COLOR_MARKS: (char, char) = ('\u{fdd0}', '\u{fdd1}');
+
+/// The codes of colours that may stand between [`COLOR_MARKS`]; the first one ends the others.
+pub const COLORS: [&str; 10] = ["0", "1", "2", "31", "32", "33", "34", "35", "36", "1;31"];
+
+/// Text as a terminal may have it: our own colours become escape sequences, and whatever else could move the cursor,
+/// hide or reorder text is made visible, wherever it came from.
+///
+/// This is the one place for that: [`super::Process`] passes all that people read through it.
+pub fn for_terminal(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_deceiving(c) || c == COLOR_MARKS.0) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        let color = (c == COLOR_MARKS.0).then(|| after.split_once(COLOR_MARKS.1)).flatten();
+        match color.filter(|(code, _)| COLORS.contains(code)) {
+            Some((code, after)) => {
+                out.push_str(&format!("\x1b[{code}m"));
+                rest = after;
+                continue;
+            }
+            None if c == '\r' && after.starts_with('\n') => out.push(c),
+            None if is_deceiving(c) || c == COLOR_MARKS.0 => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            None => out.push(c),
+        }
+        rest = after;
+    }
+    Cow::Owned(out)
+}
+
+/// Controls of a terminal, and those that turn the direction of writing.
+fn is_deceiving(c: char) -> bool {
+    let control = c.is_control() && !matches!(c, '\t' | '\n');
+    control || matches!(c, '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn is_unsafe(c: char) -> bool {
@@ -92,6 +135,16 @@ mod tests {
     #[test]
     fn controls_become_visible() {
         assert_eq!(escape_controls("a\0b\tc\nd\u{9b}"), "a\\u0000b\tc\nd\\u009b");
+    }
+
+    #[test]
+    fn only_our_own_colours_reach_a_terminal() {
+        let (a, b) = COLOR_MARKS;
+        let text = format!("{a}36{b}fix{a}0{b} \x1b[2J\x07 \u{9b}31m a\rb c\r\nd\t\u{202e}e");
+        let shown = for_terminal(&text);
+        assert_eq!(shown, "\x1b[36mfix\x1b[0m \\u001b[2J\\u0007 \\u009b31m a\\u000db c\r\nd\t\\u202ee");
+        assert_eq!(for_terminal(&format!("{a}8{b}hidden")), "\\ufdd08\u{fdd1}hidden");
+        assert!(matches!(for_terminal("plain é 日本\n"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod status;
 pub use response::{
     Completed, Failure, FailureClass, HandoffEntry, MergeSettled, Response, Supervised, SyncReport, WorktreeRecovery,
 };
-pub use status::{Phase, ProgressFile, RetryError, StatusFile};
+pub use status::{Phase, ProgressFile, RetryError, StatusFile, TurnTag};
 
 /// Bumped whenever a command or response changes in a way an older supervisor would misread. Compared for equality.
 pub const PROTOCOL_VERSION: u32 = 1;

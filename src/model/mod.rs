@@ -6,6 +6,7 @@
 
 pub mod actor;
 pub mod exchange;
+pub mod link;
 pub mod names;
 pub mod notes;
 pub mod raised;

@@ -182,15 +182,23 @@ pub struct Candidate {
 /// Which task `text` names: the full id; else the code (one live task wins over finished ones, of finished ones the
 /// newest); else a unique prefix of the id.
 ///
+/// `unreadable` are tasks of which only the id is known. Each may have any code: while there are some, a short text that
+/// is no known code and could be one is not taken for the beginning of another task's id.
+///
 /// # Errors
 /// [`Kind::NotFound`]; [`Kind::Ambiguous`] with the candidates' ids under `matches` in the details.
-pub fn resolve(text: &str, candidates: impl Iterator<Item = Candidate> + Clone) -> Result<TaskId> {
+pub fn resolve(
+    text: &str,
+    candidates: impl Iterator<Item = Candidate> + Clone,
+    unreadable: &[TaskId],
+) -> Result<TaskId> {
     let text = text.trim();
     if text.is_empty() {
         return Err(Error::invalid("no task was named").hint("lazy list"));
     }
     if let Ok(id) = text.parse::<TaskId>() {
-        return candidates.clone().find(|c| c.id == id).map(|c| c.id).ok_or_else(|| no_such_task(text));
+        let known = candidates.clone().any(|c| c.id == id) || unreadable.contains(&id);
+        return if known { Ok(id) } else { Err(no_such_task(text)) };
     }
     let by_code: Vec<Candidate> =
         candidates.clone().filter(|c| c.code.as_ref().is_some_and(|code| code.as_str() == text)).collect();
@@ -207,8 +215,27 @@ pub fn resolve(text: &str, candidates: impl Iterator<Item = Candidate> + Clone) 
     if !hex.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
         return Err(no_such_task(text));
     }
-    let found: Vec<TaskId> = candidates.map(|c| c.id).filter(|id| id.to_string().starts_with(&hex)).collect();
+    let ids = candidates.map(|c| c.id).chain(unreadable.iter().copied());
+    let found: Vec<TaskId> = ids.filter(|id| id.to_string().starts_with(&hex)).collect();
     match found[..] {
+        [one] if !unreadable.is_empty() && !unreadable.contains(&one) && Code::new(text).is_ok() => {
+            let count = unreadable.len();
+            let matches: Vec<String> = found.iter().chain(unreadable).map(ToString::to_string).collect();
+            Err(Error::new(
+                Kind::Ambiguous,
+                format!(
+                    "{text:?} begins the id of task {}, and may be the code of {}",
+                    one.short(),
+                    match count {
+                        1 => "a task whose record cannot be read".to_string(),
+                        _ => format!("one of {count} tasks whose records cannot be read"),
+                    }
+                ),
+            )
+            .with_details(serde_json::json!({ "matches": matches, "name": text }))
+            .hint("lazy doctor")
+            .hint(format!("name it by its id: {}", one.short())))
+        }
         [one] => Ok(one),
         [] => Err(no_such_task(text)),
         _ => Err(ambiguous(text, found.iter().copied())),
@@ -222,7 +249,7 @@ fn no_such_task(text: &str) -> Error {
 fn ambiguous(text: &str, ids: impl Iterator<Item = TaskId>) -> Error {
     let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
     Error::new(Kind::Ambiguous, format!("{text:?} fits {} tasks", ids.len()))
-        .with_details(serde_json::json!({ "matches": ids }))
+        .with_details(serde_json::json!({ "matches": ids, "name": text }))
         .hint("name the task by more of its id: lazy list --all")
 }
 
@@ -252,17 +279,30 @@ mod tests {
     #[test]
     fn a_live_task_wins_over_finished_ones_with_its_code() {
         let all = [candidate(A, Some("fix"), true, 1), candidate(B, Some("fix"), false, 0)];
-        assert_eq!(resolve("fix", all.iter().cloned()).expect("resolves").to_string(), B);
+        assert_eq!(resolve("fix", all.iter().cloned(), &[]).expect("resolves").to_string(), B);
         let done = [candidate(A, Some("fix"), true, 1), candidate(B, Some("fix"), true, 0)];
-        assert_eq!(resolve("fix", done.iter().cloned()).expect("resolves").to_string(), A);
+        assert_eq!(resolve("fix", done.iter().cloned(), &[]).expect("resolves").to_string(), A);
     }
 
     #[test]
     fn prefixes_must_be_unique() {
         let all = [candidate(A, None, false, 1), candidate(B, None, false, 0)];
-        assert_eq!(resolve("aaaaa", all.iter().cloned()).expect("resolves").to_string(), A);
-        assert_eq!(resolve("aaaa", all.iter().cloned()).expect_err("two fit").kind(), Kind::Ambiguous);
-        assert_eq!(resolve("zz", all.iter().cloned()).expect_err("none fits").kind(), Kind::NotFound);
+        assert_eq!(resolve("aaaaa", all.iter().cloned(), &[]).expect("resolves").to_string(), A);
+        assert_eq!(resolve("aaaa", all.iter().cloned(), &[]).expect_err("two fit").kind(), Kind::Ambiguous);
+        assert_eq!(resolve("zz", all.iter().cloned(), &[]).expect_err("none fits").kind(), Kind::NotFound);
+    }
+
+    #[test]
+    fn the_code_of_a_task_that_cannot_be_read_is_not_taken_for_the_id_of_another() {
+        let all = [candidate(A, None, false, 1)];
+        let torn: TaskId = "cccccccc-0000-4000-8000-000000000003".parse().expect("id");
+        let error = resolve("aaaa", all.iter().cloned(), &[torn]).expect_err("it could be a code");
+        assert_eq!(error.kind(), Kind::Ambiguous);
+        assert!(error.to_string().contains("cannot be read"), "{error}");
+        assert_eq!(resolve("aaaaaaaa", all.iter().cloned(), &[torn]).expect("no code").to_string(), A);
+        assert_eq!(resolve(A, all.iter().cloned(), &[torn]).expect("the id").to_string(), A);
+        assert_eq!(resolve("cccc", all.iter().cloned(), &[torn]).expect("its own id"), torn);
+        assert_eq!(resolve("aaaa", all.iter().cloned(), &[]).expect("nothing is torn").to_string(), A);
     }
 
     #[test]

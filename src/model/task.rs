@@ -15,6 +15,11 @@ pub const META_EFFORT: &str = "effort";
 pub const META_ACCEPT_FROM: &str = "accept_in_flight_from";
 /// Metadata key of the target's commit when the running merge began: only what came after it can be that merge.
 pub const META_ACCEPT_TIP: &str = "accept_in_flight_tip";
+/// Metadata key of a decision on protected files that is being carried out: the approved ones as a JSON list, all other
+/// pending ones are being reverted.
+pub const META_DECIDING: &str = "file_decision_in_flight";
+/// Metadata key of the files that were reverted by such a decision, as a JSON list, until the agent is told.
+pub const META_REVERTED: &str = "reverted_files_untold";
 /// Metadata key of the accepted merge's commit on the target branch.
 pub const META_MERGE_SHA: &str = "accepted_merge_sha";
 

@@ -61,6 +61,32 @@ impl Phase {
     }
 }
 
+/// Which commit of a turn a tag marks; the third part of `turn/<task>/<phase>/<commit>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnTag {
+    /// HEAD after the task's own branch was merged in from the remote.
+    PostRemoteSync,
+    /// HEAD after the upstream was merged in.
+    PostMerge,
+    /// HEAD when the agent ended.
+    PostWork,
+}
+
+impl TurnTag {
+    /// Every one.
+    pub const ALL: [TurnTag; 3] = [TurnTag::PostRemoteSync, TurnTag::PostMerge, TurnTag::PostWork];
+
+    /// The word in the tag's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TurnTag::PostRemoteSync => "post-remote-sync",
+            TurnTag::PostMerge => "post-merge",
+            TurnTag::PostWork => "post-work",
+        }
+    }
+}
+
 /// The supervisor's checkpoint, rewritten at every change of phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatusFile {
