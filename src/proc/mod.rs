@@ -10,6 +10,9 @@
 //!   runtime reaps them when they end, so no zombie stays.
 //! - The timers of a watched agent ([`guard`]) are pure: they are fed events and instants, and answer with a verdict.
 //!
+//! - The first process of a container ([`init`]) is the exception to all of this: it holds one child, again and again,
+//!   and reaps what others left.
+//!
 //! Refuses: a program that is not there ([`crate::base::Kind::Unavailable`], naming it).
 
 use std::time::Duration;
@@ -19,7 +22,9 @@ mod collector;
 mod detached;
 mod foreground;
 pub mod guard;
+pub mod init;
 pub mod lines;
+mod lookout;
 mod pids;
 mod running;
 mod signals;
@@ -28,6 +33,7 @@ pub use cmd::{Cmd, Output};
 pub use collector::{Collector, Keep};
 pub use detached::spawn_detached;
 pub use foreground::foreground;
+pub use lookout::working_in;
 pub use pids::{Signal, alive, same_process, signal_group, start_time, terminate_group, which};
 pub use running::{Exit, Running, spawn_piped};
 pub use signals::{Shutdown, shutdown_signal};

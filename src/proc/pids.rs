@@ -20,6 +20,8 @@ pub enum Signal {
     Term,
     /// As Ctrl-C does.
     Int,
+    /// The terminal went away.
+    Hup,
     /// End now.
     Kill,
 }
@@ -29,6 +31,7 @@ impl Signal {
         match self {
             Signal::Term => rustix::process::Signal::TERM,
             Signal::Int => rustix::process::Signal::INT,
+            Signal::Hup => rustix::process::Signal::HUP,
             Signal::Kill => rustix::process::Signal::KILL,
         }
     }
@@ -66,6 +69,13 @@ pub fn signal_group(pid: u32, signal: Signal) -> Result<()> {
         Errno::PERM => Error::new(Kind::Forbidden, format!("process group {pid} belongs to another user")),
         other => Error::io(format!("cannot signal process group {pid}"), other.into()),
     })
+}
+
+/// Sends a signal to one process, if it is still there.
+pub(super) fn signal_process(pid: u32, signal: Signal) {
+    if let Some(pid) = raw_pid(pid) {
+        kill_process(pid, signal.raw()).ok();
+    }
 }
 
 /// Ends a group and all that descends from its leader: TERM, `grace` to end, KILL to what is left. A group that is
