@@ -103,6 +103,14 @@ pub fn failure(error: &Error) -> Response<Body> {
     json(error.kind().http_status(), &error.to_wire())
 }
 
+/// The answer to a request that was not carried out because the server ends or is not ready: it may be sent again.
+pub fn try_again(error: &Error) -> Response<Body> {
+    let mut response = failure(error);
+    response.headers_mut().insert(hyper::header::RETRY_AFTER, hyper::header::HeaderValue::from_static("1"));
+    response.headers_mut().insert(hyper::header::CONNECTION, hyper::header::HeaderValue::from_static("close"));
+    response
+}
+
 /// Reads a body whole, up to `limit` bytes.
 ///
 /// # Errors

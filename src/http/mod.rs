@@ -22,6 +22,6 @@ pub mod envelope;
 pub mod server;
 pub mod sse;
 
-pub use body::{Body, Sender, channel, empty, failure, full, json, read_body};
+pub use body::{Body, Sender, channel, empty, failure, full, json, read_body, try_again};
 pub use client::Client;
 pub use server::{Drain, Handler, Limits, Server, bind_window, finish};

@@ -15,12 +15,21 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::body::{Body, failure};
+use super::body::{Body, failure, read_body, try_again};
 use crate::base::{Error, Kind, Result, ResultExt};
+
+/// How long a connection that has asked nothing yet may still ask when the drain begins: what it sent may be on its way.
+const LINGER: Duration = Duration::from_millis(250);
+
+/// How long a connection that is turned away may take to send what it asks.
+const TURNING_AWAY: Duration = Duration::from_secs(2);
+
+/// The largest body that is read of a request that is turned away.
+const TURNED_AWAY_BODY: usize = 16 << 20;
 
 /// Answers requests. The future is dropped when the client hangs up: see [`finish`].
 pub trait Handler: Send + Sync + 'static {
@@ -64,7 +73,7 @@ impl Drain {
         Drain { deadline: Arc::new(watch::Sender::new(None)), running: Arc::new(watch::Sender::new(0)) }
     }
 
-    /// Begins: listeners close at once, what runs may go on for `grace`. A later call can only shorten it.
+    /// Begins: listeners close at once (who waits in their queue is told to ask again), what runs may go on for `grace`. A later call can only shorten it.
     pub fn begin(&self, grace: Duration) {
         let until = Instant::now() + grace;
         self.deadline.send_if_modified(|at| {
@@ -192,7 +201,7 @@ async fn accept(listener: TcpListener, handler: Arc<dyn Handler>, drain: Drain, 
             }
         }
     }
-    drop(listener);
+    turn_away_queue(listener, &mut connections);
     let mut running = drain.running.subscribe();
     let ended = async {
         while connections.join_next().await.is_some() {}
@@ -205,12 +214,51 @@ async fn accept(listener: TcpListener, handler: Arc<dyn Handler>, drain: Drain, 
     connections.shutdown().await;
 }
 
+/// Closes a listener. Connections that stand in its queue would be reset with it: they are taken and told to ask again.
+fn turn_away_queue(listener: TcpListener, connections: &mut JoinSet<()>) {
+    // The plain listener asks the system itself; the other one would wait for word of it.
+    let Ok(listener) = listener.into_std() else { return };
+    loop {
+        match listener.accept() {
+            Ok((stream, peer)) => {
+                let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+                match stream {
+                    Ok(stream) => drop(connections.spawn(turn_away(stream, peer))),
+                    Err(error) => tracing::debug!(%peer, %error, "a connection could not be turned away"),
+                }
+            }
+            // It died in the queue; the next one may live.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Reads one request and answers that it may be sent again: it was not carried out.
+async fn turn_away(stream: TcpStream, peer: SocketAddr) {
+    stream.set_nodelay(true).ok();
+    let service = service_fn(|request: Request<Incoming>| async {
+        // What is not read would reset the connection, and the answer with it.
+        read_body(request.into_body(), TURNED_AWAY_BODY).await.ok();
+        Ok::<_, Infallible>(try_again(&Error::unavailable("the daemon is ending; ask again in a moment")))
+    });
+    let serving =
+        hyper::server::conn::http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    match tokio::time::timeout(TURNING_AWAY, serving).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "connection ended early"),
+        Err(_) => tracing::debug!(%peer, "a connection was turned away that asked nothing"),
+    }
+}
+
 async fn connection(stream: TcpStream, peer: SocketAddr, handler: Arc<dyn Handler>, drain: Drain, limits: Limits) {
     stream.set_nodelay(true).ok();
-    let asked = Arc::new(AtomicBool::new(false));
+    let asked = Arc::new((AtomicBool::new(false), Notify::new()));
     let mark = asked.clone();
     let service = service_fn(move |request| {
-        mark.store(true, Ordering::Relaxed);
+        if !mark.0.swap(true, Ordering::Relaxed) {
+            mark.1.notify_one();
+        }
         let answer = AssertUnwindSafe(handler.handle(request, peer)).catch_unwind();
         async {
             Ok::<_, Infallible>(answer.await.unwrap_or_else(|_| {
@@ -226,10 +274,15 @@ async fn connection(stream: TcpStream, peer: SocketAddr, handler: Arc<dyn Handle
     );
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        // hyper takes a connection that never asked anything for a busy one.
-        () = drain.begun() => if !asked.load(Ordering::Relaxed) {
-            return;
-        } else {
+        () = drain.begun() => {
+            // hyper takes a connection that never asked anything for a busy one, and would wait for it.
+            if !asked.0.load(Ordering::Relaxed) {
+                tokio::select! {
+                    _ = &mut connection => return,
+                    () = asked.1.notified() => {}
+                    () = tokio::time::sleep(LINGER) => return,
+                }
+            }
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -353,6 +406,34 @@ mod tests {
         client.request(Method::GET, "/", &[], "").await.expect("answered");
         server.drain(Duration::from_secs(3600)).await;
         assert_eq!(silent.read(&mut [0; 8]).await.expect("closed"), 0);
+    }
+
+    #[tokio::test]
+    async fn a_connection_in_the_queue_is_told_to_ask_again() {
+        let (_, drain, server, _) = start().await;
+        // Not a step of the server in between: the system alone has taken the connection.
+        let mut queued = std::net::TcpStream::connect(server.address()).expect("connects");
+        std::io::Write::write_all(&mut queued, b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello")
+            .expect("writes");
+        drain.begin(Duration::from_secs(60));
+        server.drained().await;
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut queued, &mut answer).expect("an answer, no reset");
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert!(answer.to_lowercase().contains("retry-after: 1"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_on_its_way_is_answered() {
+        let (_, drain, server, client) = start().await;
+        let mut accepted = std::net::TcpStream::connect(server.address()).expect("connects");
+        client.request(Method::GET, "/", &[], "").await.expect("the listener takes connections in order");
+        std::io::Write::write_all(&mut accepted, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").expect("writes");
+        drain.begin(Duration::from_secs(60));
+        server.drained().await;
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut accepted, &mut answer).expect("an answer, no reset");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
     }
 
     #[tokio::test]
