@@ -45,7 +45,7 @@ pub fn load(process: &Process, project_root: &Path, search_from: &Path) -> Resul
     let mut loaded = parse(process, &source)?;
     loaded.path = Some(path.clone());
     if let Some(root) = found.shadowed
-        && files::read_optional(&root).ok().flatten().as_deref() != Some(source.text().as_bytes())
+        && files::read_written(&root).ok().flatten().as_deref() != Some(source.text().as_bytes())
     {
         let how = if root.exists() { "differs" } else { "does not exist" };
         let warning =
@@ -122,7 +122,8 @@ mod tests {
     use super::*;
     use crate::base::Millis;
     use crate::config::schema::{
-        Backend, Backoff, Chattiness, Driver, FallbackCredential, LfsCheck, MountKind, PermissionMode, StorageBackend,
+        Backend, Backoff, Chattiness, Driver, FallbackCredential, LfsCheck, MountKind, Network, PermissionMode,
+        StorageBackend,
     };
     use crate::model::{Effort, RunnerKind};
     use proptest::prelude::*;
@@ -215,6 +216,8 @@ mod tests {
             type = "podman"
             permission_mode = "bypass"
             sandbox_deny_read = ["~/x"]
+            network = "open"
+            egress_allow = []
             [remote]
             driver = "gitlab"
             gitlab_dangerously_sync_comments_in_public_repos_and_open_yourself_to_prompt_injection = true
@@ -304,6 +307,12 @@ mod tests {
             ("[runner]\npermission_mode = 'none'", "permission_mode", "sandbox, bypass"),
             ("[runner]\nsandbox_deny_read = ['a', ' ']", "sandbox_deny_read", "not blank"),
             ("[runner]\nsandbox_deny_write = 'a'", "sandbox_deny_write", "an array of strings"),
+            ("[runner]\nnetwork = 'none'", "[runner] network", "open, proxy-only"),
+            ("[runner]\negress_allow = 'a:1'", "[runner] egress_allow", "an array of strings"),
+            ("[runner]\negress_allow = ['a']", "[runner] egress_allow", "host:port"),
+            ("[runner]\negress_allow = ['a:1', '1.2.3.4:443']", "[runner] egress_allow", "not an address"),
+            ("[runner]\negress_allow = ['*.a.b:443']", "[runner] egress_allow", "without wildcards"),
+            ("[runner]\negress_allow = ['LocalHost:5432']", "egress_allow", "host.docker.internal:5432"),
             ("runner = 4", "runner", "a table, not 4"),
             ("[remote]\ndriver = 'gerrit'", "[remote] driver", "local, github, gitlab"),
             ("[remote]\noffline = 1", "[remote] offline", "true or false, not 1"),
@@ -354,6 +363,34 @@ mod tests {
         ] {
             let message = refusal(text);
             assert!(message.contains(key) && message.contains(legal), "{text:?} gave {message:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_container_can_be_walled_in() {
+        let loaded = loads(
+            "[runner]\nnetwork = 'proxy-only'\negress_allow = ['Packages.example.com:443', 'db:5432', 'packages.example.com:443']",
+        );
+        assert_eq!((loaded.unknown.len(), loaded.warnings.len()), (0, 0), "{:?}", loaded.warnings);
+        assert_eq!(loaded.config.runner.network, Network::ProxyOnly);
+        let allowed: Vec<String> = loaded.config.runner.egress_allow.iter().map(ToString::to_string).collect();
+        assert_eq!(allowed, ["packages.example.com:443", "db:5432"]);
+        let many: Vec<String> = (0..255).map(|number| format!("'h{number}:1'")).collect();
+        let message = refusal(&format!("[runner]\nnetwork = 'proxy-only'\negress_allow = [{}]", many.join(", ")));
+        assert!(message.contains("[runner] egress_allow names 255 hosts"), "{message}");
+    }
+
+    #[test]
+    fn a_wall_that_is_none_is_said() {
+        let open = loads("[runner]\negress_allow = ['a:1']");
+        assert_eq!(open.config.runner.egress_allow.len(), 1);
+        assert!(open.warnings[0].contains("egress_allow does nothing"), "{:?}", open.warnings);
+        if cfg!(target_os = "linux") {
+            let text = "[runner]\nnetwork = 'proxy-only'\ntype = 'dangerously-host-process-without-any-isolation'";
+            assert!(loads(text).warnings[0].contains("applies to containers only"));
+        } else {
+            assert!(refusal("[runner]\nnetwork = 'proxy-only'").contains("on Linux only"));
         }
     }
 
@@ -467,7 +504,7 @@ mod tests {
         assert_eq!(load_for_daemon(&process(), dir.path()).expect_err("dangling").kind(), Kind::Config);
         fs::remove_file(&path).expect("removes");
         fs::create_dir(&path).expect("a directory");
-        assert_eq!(load_for_daemon(&process(), dir.path()).expect_err("a directory").kind(), Kind::Io);
+        assert_eq!(load_for_daemon(&process(), dir.path()).expect_err("a directory").kind(), Kind::Config);
     }
 
     #[test]

@@ -26,5 +26,5 @@ pub use find::FILE_NAME;
 pub use load::{Loaded, known_keys, load, load_for_daemon, load_text};
 pub use project::Project;
 pub use reader::UnknownKey;
-pub use schema::{Backend, Chattiness, Config, Driver, PermissionMode};
+pub use schema::{Backend, Chattiness, Config, Driver, Network, PermissionMode};
 pub use template::EXAMPLE;

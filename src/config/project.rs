@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::gitdir;
 use super::load;
 use super::schema::{Config, Data, StorageBackend};
-use crate::base::{Error, Kind, Process, Result};
+use crate::base::{Error, Kind, Process, Result, json};
 
 /// Names below `~/.lazy` that are lazy's own; a project of such a name keeps its store under `<name>-store`.
-const RESERVED: &[&str] = &["bin", "daemon", "logs", "protocol", "run", "scratch", "tmp", "passphrase.json"];
+const RESERVED: &[&str] = &["bin", "daemon", "link", "logs", "protocol", "run", "scratch", "tmp", "passphrase.json"];
 
 /// A project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +94,39 @@ impl Project {
         };
         Ok(home.join(".lazy").join(name))
     }
+}
+
+/// Which project a store belongs to, `<store>/project.json`; the daemon keeps the same file.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct StoreOwner {
+    project_root: PathBuf,
+}
+
+/// The living project other than the one at `root` that a store belongs to.
+pub fn other_owner(store: &Path, root: &Path) -> Option<PathBuf> {
+    let owner = json::load::<StoreOwner>(&store.join("project.json")).ok()??;
+    (owner.project_root != root && owner.project_root.exists()).then_some(owner.project_root)
+}
+
+/// Writes down that a store belongs to the project at `root`.
+///
+/// # Errors
+/// [`Kind::Io`].
+pub fn own_store(store: &Path, root: &Path) -> Result<()> {
+    json::save(&store.join("project.json"), &StoreOwner { project_root: root.to_path_buf() })
+}
+
+/// `store`, or the first of `store-2`, `store-3`, … that no other project has.
+pub fn free_store(store: &Path, root: &Path) -> PathBuf {
+    let mut path = store.to_path_buf();
+    let mut number = 2;
+    while other_owner(&path, root).is_some() {
+        let mut name = store.as_os_str().to_os_string();
+        name.push(format!("-{number}"));
+        path = PathBuf::from(name);
+        number += 1;
+    }
+    path
 }
 
 /// Refuses a store inside the repository: its files would end up in commits and in every worktree's view.

@@ -1,5 +1,6 @@
 //! From the parsed file to a checked [`Config`]: every section, every key, every validation.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use globset::Glob;
@@ -8,12 +9,14 @@ use toml::de::DeValue;
 use super::mounts;
 use super::reader::{Named, Section};
 use super::schema::{
-    Agent, Backend, Chattiness, Config, Daemon, Docs, Fallback, FallbackCredential, Mount, MountKind, Ollama, Proxy,
-    Remote, Role, Runner, StorageBackend,
+    Agent, Backend, Chattiness, Config, Daemon, Docs, Fallback, FallbackCredential, Mount, MountKind, Network, Ollama,
+    Proxy, Remote, Role, Runner, StorageBackend,
 };
 use super::urls;
 use crate::base::Result;
+use crate::model::RunnerKind;
 use crate::model::exchange::Maintain;
+use crate::model::link::{Endpoint, HOST_NAME};
 
 /// Reads the whole file.
 ///
@@ -223,7 +226,50 @@ fn runner(mut section: Section<'_, '_>, runner: &mut Runner) -> Result<()> {
     section.texts("sandbox_deny_read", &mut runner.sandbox_deny_read)?;
     section.texts("sandbox_deny_write", &mut runner.sandbox_deny_write)?;
     section.flag("sandbox_allow_weaker_nested", &mut runner.sandbox_allow_weaker_nested)?;
+    network(&mut section, runner, std::env::consts::OS)?;
     section.finish();
+    Ok(())
+}
+
+/// How many hosts there are loopback addresses for in a container.
+const EGRESS_HOSTS: usize = 254;
+
+fn network(section: &mut Section<'_, '_>, runner: &mut Runner, system: &str) -> Result<()> {
+    section.choice("network", &mut runner.network)?;
+    let mut allowed = Vec::new();
+    section.texts("egress_allow", &mut allowed)?;
+    for text in allowed {
+        let endpoint = text.parse::<Endpoint>().map_err(|error| section.fail("egress_allow", error.message()))?;
+        if endpoint.host == "localhost" || endpoint.host.ends_with(".localhost") {
+            let why = format!("{text:?} is the container itself; for this machine write {HOST_NAME}:{}", endpoint.port);
+            return Err(section.fail("egress_allow", &why));
+        }
+        if !runner.egress_allow.contains(&endpoint) {
+            runner.egress_allow.push(endpoint);
+        }
+    }
+    let hosts: BTreeSet<&str> = runner.egress_allow.iter().map(|endpoint| endpoint.host.as_str()).collect();
+    if hosts.len() > EGRESS_HOSTS {
+        return Err(section.fail("egress_allow", &format!("names {} hosts; {EGRESS_HOSTS} are possible", hosts.len())));
+    }
+    match runner.network {
+        Network::Open if !runner.egress_allow.is_empty() => {
+            section.warn("[runner] egress_allow does nothing while network = \"open\"".into());
+        }
+        Network::ProxyOnly if system != "linux" => {
+            let why = "\"proxy-only\" needs containers that share this machine's kernel, which is so on Linux only; \
+                       write \"open\"";
+            return Err(section.fail("network", why));
+        }
+        Network::ProxyOnly if runner.kind == RunnerKind::Host => {
+            section.warn(
+                "[runner] network = \"proxy-only\" applies to containers only: no such wall stands around host \
+                 processes, which is what type says tasks run in"
+                    .into(),
+            );
+        }
+        Network::Open | Network::ProxyOnly => {}
+    }
     Ok(())
 }
 
@@ -277,6 +323,7 @@ fn proxy(mut section: Section<'_, '_>, proxy: &mut Proxy) -> Result<()> {
     policy.flag("deny_secret_path_reads", &mut proxy.policy.deny_secret_path_reads)?;
     globs(&mut policy, "deny_path_globs", &mut proxy.policy.deny_path_globs)?;
     policy.texts("egress_allowlist", &mut proxy.policy.egress_allowlist)?;
+    policy.texts("deny_command_globs", &mut proxy.policy.deny_command_globs)?;
     policy.finish();
     section.finish();
     Ok(())

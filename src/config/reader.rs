@@ -12,7 +12,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::schema::{
-    Backend, Backoff, Chattiness, Driver, FallbackCredential, LfsCheck, MountKind, PermissionMode, StorageBackend,
+    Backend, Backoff, Chattiness, Driver, FallbackCredential, LfsCheck, MountKind, Network, PermissionMode,
+    StorageBackend,
 };
 use super::source::Source;
 use crate::base::{Error, Process, Result, text};
@@ -77,6 +78,7 @@ named!(
     FallbackCredential,
     LfsCheck,
     MountKind,
+    Network,
     PermissionMode,
     RunnerKind,
     StorageBackend

@@ -7,9 +7,6 @@ use toml::de::DeTable;
 
 use crate::base::{Error, Kind, Result, files, text};
 
-/// More than anybody writes by hand; a larger file is something else under this name.
-const LIMIT: usize = 1 << 20;
-
 /// A configuration file that was read.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -28,9 +25,15 @@ impl Source {
     /// Reads a file; `None` when there is none.
     ///
     /// # Errors
-    /// [`Kind::Io`] when it cannot be read, [`Kind::Config`] when it is not UTF-8 text or far too large.
+    /// [`Kind::Io`] when it cannot be read, [`Kind::Config`] when it is not UTF-8 text, no regular file or larger than
+    /// 1 MiB.
     pub fn read(path: &Path) -> Result<Option<Source>> {
-        match files::read_optional(path)? {
+        let read = files::read_written(path).map_err(|error| match error.kind() {
+            // It is the configuration that is wrong: every command says so in the same way.
+            Kind::Invalid => error.hints().iter().fold(Error::new(Kind::Config, error.message()), |e, h| e.hint(h)),
+            _ => error,
+        });
+        match read? {
             Some(bytes) => Source::from_bytes(path, bytes).map(Some),
             None => Ok(None),
         }
@@ -38,10 +41,6 @@ impl Source {
 
     /// The same from bytes in hand.
     pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Source> {
-        if bytes.len() > LIMIT {
-            let message = format!("{} is larger than 1 MiB: it is not a configuration file", path.display());
-            return Err(Error::new(Kind::Config, message).hint(format!("ls -l {}", path.display())));
-        }
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Source { path: path.to_path_buf(), text }),
             Err(error) => {
@@ -172,7 +171,10 @@ mod tests {
         let error =
             Source::from_bytes(Path::new("lazy.toml"), b"a = 1\nb = \"\xff\"\n".to_vec()).expect_err("not text");
         assert!(error.to_string().starts_with("lazy.toml:2:6: this byte is not UTF-8"), "{error}");
-        let error = Source::from_bytes(Path::new("lazy.toml"), vec![b' '; LIMIT + 1]).expect_err("too large");
-        assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join("lazy.toml");
+        std::fs::write(&path, vec![b' '; 1 + (1 << 20)]).expect("writes");
+        let error = Source::read(&path).expect_err("too large");
+        assert!(error.kind() == Kind::Config && error.to_string().contains("larger than 1 MiB"), "{error}");
     }
 }

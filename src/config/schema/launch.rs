@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::names;
+use crate::model::link::Endpoint;
 use crate::model::{Effort, RunnerKind};
 
 /// `[models]`.
@@ -139,6 +140,10 @@ pub struct Runner {
     pub sandbox_deny_write: Vec<String>,
     /// Accept the weaker sandbox that works in an unprivileged container.
     pub sandbox_allow_weaker_nested: bool,
+    /// What containers reach.
+    pub network: Network,
+    /// With [`Network::ProxyOnly`]: what else they reach, `host:port` by name.
+    pub egress_allow: Vec<Endpoint>,
 }
 
 impl Default for Runner {
@@ -150,9 +155,21 @@ impl Default for Runner {
             sandbox_deny_read: Vec::new(),
             sandbox_deny_write: Vec::new(),
             sandbox_allow_weaker_nested: false,
+            network: Network::Open,
+            egress_allow: Vec::new(),
         }
     }
 }
+
+names!(
+    /// What containers reach.
+    Network {
+        /// Whatever the engine's usual network reaches.
+        Open = "open",
+        /// lazy's proxy and daemon, and what `egress_allow` names.
+        ProxyOnly = "proxy-only",
+    }
+);
 
 names!(
     /// What confines an agent that runs on the host.

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use launch::{
-    Agent, Backend, Builder, Chattiness, ChattinessLevels, Docker, Models, Mount, MountKind, Ollama, PermissionMode,
-    Role, Roles, Runner,
+    Agent, Backend, Builder, Chattiness, ChattinessLevels, Docker, Models, Mount, MountKind, Network, Ollama,
+    PermissionMode, Role, Roles, Runner,
 };
 pub use service::{
     Backoff, Daemon, Driver, Fallback, FallbackCredential, Limits, Policy, Proxy, Remote, Server, Storage,

@@ -163,6 +163,8 @@ pub struct Policy {
     pub deny_path_globs: Vec<String>,
     /// Hosts that may be fetched; empty is any.
     pub egress_allowlist: Vec<String>,
+    /// Globs of commands that agents' shells may not run; empty is none.
+    pub deny_command_globs: Vec<String>,
 }
 
 impl Default for Policy {
@@ -173,6 +175,7 @@ impl Default for Policy {
             deny_secret_path_reads: true,
             deny_path_globs: Vec::new(),
             egress_allowlist: Vec::new(),
+            deny_command_globs: Vec::new(),
         }
     }
 }
