@@ -23,7 +23,7 @@ impl Mailbox {
 
     /// The agent that was recorded last; `None` when it ended, or the record is torn.
     pub fn load_agent(&self) -> Option<AgentRecord> {
-        json::load(&self.dir.join("agent.json")).ok().flatten()
+        json::load_foreign(&self.dir.join("agent.json"), 1 << 16).ok().flatten()
     }
 
     /// The agent ended.

@@ -36,6 +36,12 @@ pub use stream::StreamFile;
 
 const SUPERSEDED: &str = "superseded-response-";
 
+/// The largest response that is read. An agent can write in the mailbox, so nothing in it is believed to be what it
+/// should be: links are not followed, and neither a FIFO nor a file without an end holds the reader up.
+const RESPONSE_LIMIT: u64 = 64 << 20;
+/// The largest of the other files.
+const FILE_LIMIT: u64 = 1 << 20;
+
 /// The directory that holds all mailboxes: `LAZY_PROTOCOL_BASE`, else `~/.lazy/protocol`.
 pub fn base(process: &Process) -> Result<PathBuf> {
     match process.var_os("LAZY_PROTOCOL_BASE").filter(|base| !base.is_empty()) {
@@ -64,6 +70,11 @@ impl Mailbox {
     /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Makes the directory: a container mounts it before anything is written to it.
+    pub fn create(&self) -> Result<()> {
+        files::create_private_dir(&self.dir)
     }
 
     /// Where the agent's raw stream of the present command is.
@@ -130,7 +141,7 @@ impl Mailbox {
 
     /// Whether a response waits.
     pub fn has_response(&self) -> bool {
-        self.path("response.json").exists()
+        self.path("response.json").symlink_metadata().is_ok()
     }
 
     /// The response; `None` when there is none.
@@ -138,7 +149,7 @@ impl Mailbox {
     /// # Errors
     /// [`Kind::Io`] naming the file when it does not parse: see [`Mailbox::set_aside_response`].
     pub fn load_response(&self) -> Result<Option<Response>> {
-        json_files::load(&self.path("response.json"))
+        json_files::load_foreign(&self.path("response.json"), RESPONSE_LIMIT)
     }
 
     /// Moves a response that does not parse out of the way and returns where it is now.
@@ -162,7 +173,7 @@ impl Mailbox {
             .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(|n| n.starts_with(SUPERSEDED)))
             .collect();
         paths.sort();
-        let read = |path: PathBuf| match json_files::load(&path) {
+        let read = |path: PathBuf| match json_files::load_foreign(&path, RESPONSE_LIMIT) {
             Ok(response) => response.map(|response| (path, response)),
             Err(error) => {
                 tracing::warn!(%error, "a superseded response is not readable");
@@ -189,7 +200,7 @@ impl Mailbox {
 
     /// The supervisor's checkpoint; `None` when there is none.
     pub fn load_status(&self) -> Result<Option<StatusFile>> {
-        json_files::load(&self.path("status.json"))
+        json_files::load_foreign(&self.path("status.json"), FILE_LIMIT)
     }
 
     /// Removes the supervisor's checkpoint.
@@ -204,7 +215,7 @@ impl Mailbox {
 
     /// The agent's own word on how far it is; `None` when there is none or it is torn: nothing hangs on it.
     pub fn load_progress(&self) -> Option<ProgressFile> {
-        json_files::load(&self.path("progress.json")).ok().flatten()
+        json_files::load_foreign(&self.path("progress.json"), FILE_LIMIT).ok().flatten()
     }
 
     /// Removes the mailbox with all in it: the task has ended.

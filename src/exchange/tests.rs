@@ -156,3 +156,42 @@ fn the_agent_record_comes_and_goes() {
     mailbox.clear_agent().expect("clears");
     assert_eq!(mailbox.load_agent(), None);
 }
+
+#[test]
+fn what_an_agent_puts_in_the_mailbox_holds_nobody_up() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let mailbox = Mailbox::new(dir.path().join("box"));
+    mailbox.create().expect("makes it");
+    let secret = dir.path().join("secret.json");
+    std::fs::write(&secret, r#"{"phase":"work"}"#).expect("writes");
+    for name in ["response.json", "status.json", "progress.json", "agent.json"] {
+        let path = mailbox.dir().join(name);
+        let fifo = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
+        assert!(fifo.success());
+        look(&mailbox, name);
+        std::fs::remove_file(&path).expect("removes");
+        std::os::unix::fs::symlink(&secret, &path).expect("links");
+        look(&mailbox, name);
+        std::fs::remove_file(&path).expect("removes");
+        std::os::unix::fs::symlink("/dev/zero", &path).expect("links");
+        look(&mailbox, name);
+        std::fs::remove_file(&path).expect("removes");
+        std::fs::File::create(&path).expect("creates").set_len(10 << 30).expect("grows");
+        look(&mailbox, name);
+        std::fs::remove_file(&path).expect("removes");
+    }
+}
+
+/// Each reader refuses or sees nothing; a response that is none is moved out of the way.
+fn look(mailbox: &Mailbox, name: &str) {
+    assert!(mailbox.load_progress().is_none());
+    assert!(mailbox.load_agent().is_none());
+    assert_eq!(mailbox.load_status().is_err(), name == "status.json");
+    assert_eq!(mailbox.has_response(), name == "response.json");
+    if name == "response.json" {
+        assert_eq!(mailbox.load_response().expect_err("refused").kind(), crate::base::Kind::Io);
+        let kept = mailbox.set_aside_response().expect("moves it");
+        assert!(!mailbox.has_response());
+        std::fs::rename(kept, mailbox.dir().join(name)).expect("back");
+    }
+}
