@@ -7,7 +7,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::private::plain;
 use crate::base::{Error, Result, files};
+
+/// Bytes of a file that holds a line or a few.
+const LINE_LIMIT: u64 = 64 << 10;
 
 /// The three directories that name a checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +22,17 @@ pub(super) struct Checkout {
     pub git_dir: PathBuf,
     /// The git directory of the repository: refs, objects, configuration.
     pub common_dir: PathBuf,
+    /// What was once read of it and judged, and counts from then on.
+    pub pin: Option<Pin>,
+}
+
+/// What HEAD and MERGE_HEAD are taken to be, whatever their files say by now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pin {
+    /// The branch checked out.
+    pub branch: String,
+    /// The one commit being merged in.
+    pub merging: Option<String>,
 }
 
 /// Where a checkout's HEAD points.
@@ -35,9 +50,9 @@ pub(super) enum Head {
 /// person. Nothing may be decided by it, because the work tree's own `.git` file is believed.
 pub fn seems_to_merge(path: &Path) -> bool {
     let link = path.join(".git");
-    let git_dir = match fs::read_to_string(&link) {
-        Ok(text) => path.join(text.strip_prefix("gitdir:").unwrap_or_default().trim()),
-        Err(_) => link,
+    let git_dir = match files::read_line_optional(&link) {
+        Some(text) => path.join(text.strip_prefix("gitdir:").unwrap_or_default().trim()),
+        None => link,
     };
     git_dir.join("MERGE_HEAD").exists()
 }
@@ -50,13 +65,13 @@ impl Checkout {
         if !fs::symlink_metadata(&link).ok()?.is_file() {
             return None;
         }
-        let text = fs::read_to_string(&link).ok()?;
+        let text = files::read_line_optional(&link)?;
         let named = path.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
         let registered = common_dir.join("worktrees").canonicalize().ok()?;
         if named.parent()? != registered || work_tree_of(&named)?.canonicalize().ok()? != path {
             return None;
         }
-        Some(Checkout { path, git_dir: named, common_dir: common_dir.to_path_buf() })
+        Some(Checkout { path, git_dir: named, common_dir: common_dir.to_path_buf(), pin: None })
     }
 
     /// Every linked checkout that is registered, also those whose directory is gone.
@@ -66,7 +81,7 @@ impl Checkout {
             .flatten()
             .filter_map(|entry| {
                 let path = work_tree_of(&entry.path())?;
-                Some(Checkout { path, git_dir: entry.path(), common_dir: common_dir.to_path_buf() })
+                Some(Checkout { path, git_dir: entry.path(), common_dir: common_dir.to_path_buf(), pin: None })
             })
             .collect();
         found.sort_by(|a, b| a.path.cmp(&b.path));
@@ -75,8 +90,16 @@ impl Checkout {
 
     /// Where HEAD points.
     pub fn head(&self) -> Result<Head> {
+        if let Some(pin) = &self.pin {
+            return Ok(Head::Branch(pin.branch.clone()));
+        }
         let path = self.git_dir.join("HEAD");
-        let text = files::read_line_optional(&path).ok_or_else(|| {
+        let text = match self.is_linked() {
+            // an agent can write this one
+            true => plain(&path, LINE_LIMIT).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_string()),
+            false => files::read_line_optional(&path),
+        };
+        let text = text.filter(|text| !text.contains(char::is_control)).ok_or_else(|| {
             Error::conflict(format!("{} is missing or not readable", path.display())).hint("git fsck")
         })?;
         Ok(match text.strip_prefix("ref:").map(str::trim) {
@@ -86,6 +109,11 @@ impl Checkout {
             },
             None => Head::Detached(text),
         })
+    }
+
+    /// Whether its git directory is one beside others, and not the repository's own.
+    pub fn is_linked(&self) -> bool {
+        self.git_dir != self.common_dir
     }
 
     /// Whether moving `branch` would pull the ground from under this checkout: it is checked out, or a rebase that
@@ -112,7 +140,8 @@ impl Checkout {
 
     /// The commit being merged in, if a merge is under way.
     pub fn merge_head(&self) -> Option<String> {
-        files::read_line_optional(&self.git_dir.join("MERGE_HEAD")).and_then(|t| t.lines().next().map(str::to_string))
+        let bytes = plain(&self.git_dir.join("MERGE_HEAD"), LINE_LIMIT)?;
+        String::from_utf8_lossy(&bytes).lines().next().map(|line| line.trim().to_string())
     }
 
     /// Whether a person asked git to keep this checkout although its directory may be away.

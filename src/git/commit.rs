@@ -38,6 +38,7 @@ impl Worktree {
             return Err(Error::invalid("the commit message is blank"));
         }
         self.require_branch()?;
+        self.clear_stale_locks()?;
         self.require_merged("commit").await?;
         self.stage(files).await?;
         self.unstage_own().await?;
@@ -60,6 +61,7 @@ impl Worktree {
     /// Commits nothing, with a message: no file, no hook, whatever is staged stays staged.
     pub async fn commit_empty(&self, message: &str) -> Result<String> {
         self.require_branch()?;
+        self.clear_stale_locks()?;
         let head = self.head()?;
         let sha = self.repo().commit_tree(&format!("{head}^{{tree}}"), &head, message).await?;
         let git = self.git().await?.without_hooks();
@@ -218,7 +220,7 @@ impl Repo {
     }
 
     /// A setting of git, the user's own included.
-    async fn setting(&self, kind: &str, name: &str) -> Result<Option<String>> {
+    pub(super) async fn setting(&self, kind: &str, name: &str) -> Result<Option<String>> {
         let answer = self.git().await?.reading().args(["config", kind, "--get", name]).run().await?;
         let text = String::from_utf8_lossy(&answer.stdout).trim().to_string();
         Ok((answer.success() && !text.is_empty()).then_some(text))

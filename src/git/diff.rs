@@ -105,6 +105,14 @@ impl Repo {
         Ok(found)
     }
 
+    /// The paths that `head` changed since it last took something from `upstream`: what was merged in from there is not
+    /// among them. A rename counts as both of its names.
+    pub async fn own_paths(&self, upstream: &str, head: &str) -> Result<Vec<String>> {
+        let (upstream, head) = (self.require_commit(upstream)?, self.require_commit(head)?);
+        let base = self.merge_base(&upstream, &head)?.unwrap_or(upstream);
+        self.changed_paths(&base, &head, "--diff-filter=ACDMRTUXB").await
+    }
+
     /// The paths that differ between two commits; a rename counts as both of its names.
     pub(super) async fn changed_paths(&self, from: &str, to: &str, filter: &str) -> Result<Vec<String>> {
         let git = plain_diff(self.git().await?).args(["--no-renames", "--name-only", "-z", filter, from, to, "--"]);

@@ -37,14 +37,22 @@ impl Repo {
 
     /// The commits that `to` has and `from` has not, parents before children.
     pub fn commits_between(&self, from: &str, to: &str) -> Result<Vec<CommitInfo>> {
-        let (from, to) = (self.id(from)?, self.id(to)?);
-        if from == to {
+        self.commits_beyond(&[from], to)
+    }
+
+    /// The commits that `to` has and none of `from` has, parents before children.
+    pub fn commits_beyond(&self, from: &[&str], to: &str) -> Result<Vec<CommitInfo>> {
+        let to = self.id(to)?;
+        let ends = from.iter().map(|rev| self.id(rev)).collect::<Result<Vec<_>>>()?;
+        if ends.contains(&to) {
             // The walk gives its tip even when that is where it ends.
             return Ok(Vec::new());
         }
         let repo = self.open()?;
-        let failed = |source: &dyn std::fmt::Display| Error::internal(format!("cannot walk {from}..{to}: {source}"));
-        let walk = topo::Builder::from_iters(&repo.objects, [to], Some([from]))
+        let failed = |source: &dyn std::fmt::Display| {
+            Error::internal(format!("cannot walk from {} to {to}: {source}", from.join(", ")))
+        };
+        let walk = topo::Builder::from_iters(&repo.objects, [to], Some(ends))
             .sorting(topo::Sorting::TopoOrder)
             .build()
             .map_err(|source| failed(&source))?;

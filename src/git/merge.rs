@@ -44,6 +44,7 @@ impl Worktree {
             return Err(Error::conflict(format!("cannot merge into {}: {}", self.path().display(), state.summary))
                 .hint("conclude it or roll it back first: git merge --abort"));
         }
+        self.clear_stale_locks()?;
         let target = self.repo().require_commit(target_sha)?;
         let before = self.head()?;
         if self.repo().is_ancestor(&target, &before)? {
@@ -94,6 +95,7 @@ impl Worktree {
         if self.checkout().merge_head().is_none() {
             return Err(Error::conflict(format!("no merge is under way in {}", self.path().display())));
         }
+        self.clear_stale_locks()?;
         self.require_merged("conclude the merge").await?;
         let before = self.head()?;
         let git = with_author(self.git().await?, self.repo()).await?.without_hooks().slow();
@@ -106,12 +108,14 @@ impl Worktree {
     /// # Errors
     /// What git says, e.g. when there is none, or when files it touches were changed since.
     pub async fn abort_merge(&self) -> Result<()> {
+        self.clear_stale_locks()?;
         let git = self.git().await?.without_hooks().slow().args(["merge", "--abort"]);
         git.output(&format!("cannot roll back the merge in {}", self.path().display())).await.map(drop)
     }
 
     /// Makes index and tracked files equal to HEAD; untracked files stay.
     pub async fn reset_hard_head(&self) -> Result<()> {
+        self.clear_stale_locks()?;
         let git = self.git().await?.without_hooks().slow().args(["reset", "--quiet", "--hard", "HEAD"]);
         git.output(&format!("cannot reset {}", self.path().display())).await.map(drop)
     }

@@ -12,14 +12,16 @@
 //! - A failed scan is an error, never an empty answer ([`Worktree::violations`]).
 //! - What fails while making a worktree leaves neither directory, branch nor record behind.
 //! - An agent can write its worktree and the git directory of that worktree. So a worktree counts only when its `.git`
-//!   file and the repository's record of it agree, git is told its directories by name, submodules are not entered,
-//!   and hooks that lie inside the worktree do not run.
+//!   file and the repository's record of it agree, git never gets to see that git directory (`private`), submodules
+//!   are not entered, and hooks that lie inside the worktree do not run.
+//! - A lock that a killed git left in a task's worktree is removed once nobody can hold it; anywhere else it is named
+//!   (`stale`).
 //! - The environment of git comes from [`crate::base::Process`]; it never prompts, and no call is unbounded.
 //!
 //! Any directory of a project leads to it, also one inside a linked worktree: the project is then the main checkout.
 //! A submodule is a project of its own. When the main repository is bare, the linked checkout is the project.
 //!
-//! Files owned: `<worktree>/.lazy-lock`, `<worktree>/.lazy/recovery/*.patch`, three lines in `<common>/info/exclude`.
+//! Files owned: `<common>/lazy/`, `<worktree>/.lazy-lock`, `<worktree>/.lazy/recovery/*.patch`, three lines in `<common>/info/exclude`.
 //!
 //! Refused: bare repositories, sha256 objects, reftable, git older than 2.38 for merging.
 
@@ -31,6 +33,8 @@ mod history;
 mod include;
 mod lock;
 mod merge;
+mod mounts;
+mod private;
 mod program;
 mod protected;
 mod repo;
@@ -38,6 +42,7 @@ mod reserved;
 mod resurrect;
 mod settle;
 mod squash;
+mod stale;
 mod tag;
 #[cfg(test)]
 mod tests;
@@ -51,8 +56,10 @@ pub use diff::{ChangeKind, ChangedFile, DiffFormat, DiffRange};
 pub use history::CommitInfo;
 pub use lock::WorktreeLock;
 pub use merge::{MergeOutcome, MergeState};
+pub use mounts::GitPaths;
 pub use repo::Repo;
 pub use reserved::{LOCK_FILE, RECOVERY_DIR, SANDBOX_DIR};
 pub use resurrect::Resurrection;
+pub use settle::Rollback;
 pub use squash::{CheckoutEffect, SquashMerge, Squashed};
 pub use worktree::{Worktree, WorktreeStatus};

@@ -2,7 +2,8 @@
 //!
 //! The environment comes from [`Process`], never from the real one. Variables that would point git at another
 //! repository are dropped, and a checkout is always named by its three directories (`GIT_DIR`, `GIT_COMMON_DIR`,
-//! `GIT_WORK_TREE`): an agent can rewrite the `.git` file of its worktree, and must not lead git by it.
+//! `GIT_WORK_TREE`): an agent can rewrite the `.git` file of its worktree, and must not lead git by it. For a linked
+//! checkout `GIT_DIR` is a [`Private`] one, because the agent can write the real one too.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::checkout::Checkout;
+use super::private::Private;
+use super::worktrees::quoted;
 use crate::base::{Error, Kind, Process, Result, text};
 use crate::proc::Cmd;
 
@@ -68,6 +71,8 @@ pub(super) struct Git {
     timeout: Duration,
     limit: Option<usize>,
     access: Access,
+    /// The linked checkout whose own git directory git must not see.
+    linked: Option<Checkout>,
 }
 
 /// Whether a call changes anything.
@@ -110,6 +115,7 @@ impl Git {
             timeout: TIMEOUT,
             limit: None,
             access: Access::Writes,
+            linked: None,
         }
     }
 
@@ -118,8 +124,11 @@ impl Git {
         let mut git = Git::found_from(process, &checkout.path);
         git.env.insert("GIT_DIR".into(), checkout.git_dir.clone().into());
         git.env.insert("GIT_WORK_TREE".into(), checkout.path.clone().into());
-        if checkout.git_dir != checkout.common_dir {
+        if checkout.is_linked() {
             git.env.insert("GIT_COMMON_DIR".into(), checkout.common_dir.clone().into());
+            git.linked = Some(checkout.clone());
+            // an index in one piece can be put back by one rename
+            git = git.setting("core.splitIndex=false");
         }
         git
     }
@@ -185,8 +194,24 @@ impl Git {
     /// [`Kind::Unavailable`] when there is no git, [`Kind::Timeout`], [`Kind::Io`] when a signal ended it.
     pub async fn run(self) -> Result<Answer> {
         let command = self.name();
+        let mut env = self.env;
+        let private = match &self.linked {
+            None => None,
+            Some(checkout) => {
+                let temporary = env.get(OsStr::new("TMPDIR")).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+                let private = match self.access {
+                    Access::Reads => Private::reading(&temporary, checkout)?,
+                    Access::Writes => Private::writing(&temporary, checkout).await?,
+                };
+                env.insert("GIT_DIR".into(), private.dir().into());
+                if let Some(index) = private.index() {
+                    env.insert("GIT_INDEX_FILE".into(), index.into());
+                }
+                Some(private)
+            }
+        };
         let mut cmd = Cmd::new("git").env_clear().args(&self.args).cwd(&self.cwd).timeout(self.timeout);
-        for (name, value) in &self.env {
+        for (name, value) in &env {
             cmd = cmd.env(name, value);
         }
         if !self.stdin.is_empty() {
@@ -196,6 +221,7 @@ impl Git {
             cmd = cmd.output_limit(limit);
         }
         let output = cmd.output().await?;
+        private.map_or(Ok(()), Private::publish)?;
         match output.code {
             _ if output.timed_out => Err(timed_out(&command, self.timeout)),
             None => Err(Error::new(Kind::Io, format!("{command} was ended by a signal"))),
@@ -251,8 +277,11 @@ impl Answer {
         } else if has("dubious ownership") {
             Error::new(Kind::Forbidden, message).hint("git config --global --add safe.directory <path>")
         } else if has(".lock': File exists") || has("index.lock") {
-            Error::conflict(message)
-                .hint("another git command is running there; when none is, remove the lock file named above")
+            let hint = match locked(&said) {
+                Some(lock) => format!("when no git command runs there any more: rm {}", quoted(Path::new(lock))),
+                None => "another git command is running there; try again when it is done".to_string(),
+            };
+            Error::conflict(message).hint(hint)
         } else if has("Permission denied") || has("Read-only file system") {
             Error::new(Kind::Io, message).hint("check who owns the path and its mode: ls -ld <path>")
         } else {
@@ -279,6 +308,12 @@ impl Answer {
         let from = chosen.len().saturating_sub(12);
         text::truncate_chars(&text::escape_controls(&chosen[from..].join("\n")), 2000)
     }
+}
+
+/// The lock file that git found in its way.
+fn locked(said: &str) -> Option<&str> {
+    let (_, rest) = said.split_once("Unable to create '")?;
+    rest.split_once("': File exists").map(|(path, _)| path)
 }
 
 fn marked(line: &str) -> Option<&str> {

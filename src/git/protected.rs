@@ -58,6 +58,7 @@ impl Worktree {
 
     /// Gives `file` the content it has in `base_sha`, in the index and on disk; removes it when it is not there.
     pub async fn revert_file(&self, file: &str, base_sha: &str) -> Result<()> {
+        self.clear_stale_locks()?;
         let file = require_inside(self.path(), file)?;
         let base = self.repo().require_commit(base_sha)?;
         let git = self.git().await?.without_hooks().arg("--literal-pathspecs");

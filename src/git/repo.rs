@@ -56,7 +56,7 @@ impl Repo {
             false => main_work_tree(&common_dir),
         };
         let checkout = match path {
-            Some(path) => Checkout { path: canonical(&path)?, git_dir: common_dir.clone(), common_dir },
+            Some(path) => Checkout { path: canonical(&path)?, git_dir: common_dir.clone(), common_dir, pin: None },
             None if git_dir == common_dir => return Err(bare(&common_dir)),
             None => root_of_linked(&start, &common_dir).ok_or_else(|| bare(&common_dir))?,
         };

@@ -13,17 +13,37 @@ use crate::base::files::{self, Mode};
 use crate::base::{Error, Millis, Result};
 use crate::model::exchange::{MergeSettled, WorktreeRecovery};
 
+/// Who takes the steps out of a merge that touch refs: the worktree itself, or somebody who may where it may not (in a
+/// container the shared git directory is read-only).
+pub trait Rollback: Sync {
+    /// Rolls the merge back, as [`Worktree::abort_merge`].
+    fn abort_merge(&self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Makes index and tracked files equal to HEAD, as [`Worktree::reset_hard_head`].
+    fn reset_hard_head(&self) -> impl Future<Output = Result<()>> + Send;
+}
+
+impl Rollback for Worktree {
+    async fn abort_merge(&self) -> Result<()> {
+        Worktree::abort_merge(self).await
+    }
+
+    async fn reset_hard_head(&self) -> Result<()> {
+        Worktree::reset_hard_head(self).await
+    }
+}
+
 impl Worktree {
     /// Before a turn: rolls back a half-done merge if there is one, after saving its difference to HEAD under
-    /// `.lazy/recovery/` in the worktree. `context` names the command that found it.
+    /// `.lazy/recovery/` in the worktree. `context` names the command that found it, `by` who rolls back.
     ///
     /// # Errors
     /// When the worktree is still half-merged afterwards, or its state cannot be read.
-    pub async fn recover(&self, context: &str, at: Millis) -> Result<Option<WorktreeRecovery>> {
+    pub async fn recover(&self, by: &impl Rollback, context: &str, at: Millis) -> Result<Option<WorktreeRecovery>> {
         let Some(state) = self.merge_state().await? else { return Ok(None) };
         let saved = self.save_patch("merge-rollback", at).await;
-        if self.abort_merge().await.is_err() || self.merge_state().await?.is_some() {
-            self.reset_hard_head().await?;
+        if by.abort_merge().await.is_err() || self.merge_state().await?.is_some() {
+            by.reset_hard_head().await?;
         }
         if let Some(left) = self.merge_state().await? {
             return Err(Error::conflict(format!(
@@ -38,19 +58,19 @@ impl Worktree {
 
     /// After a failed merge: out of it in three steps, the first that works. Roll back; refresh the index (a file
     /// rewritten with its own bytes no longer counts as changed) and roll back; save the difference and reset.
-    /// Whatever happens is said in the answer; it never fails.
-    pub async fn settle(&self, at: Millis) -> MergeSettled {
+    /// Whatever happens is said in the answer; it never fails. `by` is who rolls back and resets.
+    pub async fn settle(&self, by: &impl Rollback, at: Millis) -> MergeSettled {
         match self.merge_state().await {
             Ok(None) => return settled("no merge was left in the worktree"),
             Ok(Some(_)) => {}
             Err(error) => return self.unsettled(&format!("the state of the worktree cannot be read: {error}")),
         }
-        self.abort_merge().await.ok();
+        by.abort_merge().await.ok();
         if self.is_out().await {
             return settled("the merge was rolled back; the files are as before it");
         }
         self.refresh_index().await;
-        self.abort_merge().await.ok();
+        by.abort_merge().await.ok();
         if self.is_out().await {
             return settled("the merge was rolled back after refreshing the index; the files are as before it");
         }
@@ -62,7 +82,7 @@ impl Worktree {
                 ));
             }
         };
-        match self.reset_hard_head().await {
+        match by.reset_hard_head().await {
             Ok(()) if self.is_out().await => settled(&match patch {
                 Some(patch) => format!(
                     "git would not roll the merge back, so the worktree was reset to HEAD; what was in it is saved, \

@@ -3,7 +3,9 @@
 //! The merge is computed on objects alone (`merge-tree`), the commit is made beside the branches (`commit-tree`), and
 //! the branch moves last: by compare-and-swap where nobody has it checked out, else by a fast-forward in that checkout,
 //! which moves branch, index and files together and refuses as a whole when uncommitted work is in the way. That
-//! overlap is looked for first, so that the refusal names the files and nothing was moved.
+//! overlap is looked for first, so that the refusal names the files and nothing was moved. Git moves the files before
+//! the branch: whether the branch can move is tried first, and when it did not move in the end, index and files are
+//! taken back.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -194,20 +196,64 @@ impl Repo {
                 .hint("then accept again"));
         }
         self.require_no_overlap(checkout, target, new, old).await?;
+        self.require_movable(checkout, target, new, old).await?;
         // judged by the branch, not by the exit code: a hook that runs afterwards may fail or take too long
         let git = self.trusted_hooks(self.git_in(checkout).await?, &checkout.path).await?.slow();
         let git = git.args(["merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash"]);
         let answer = git.args(["--no-stat", "--no-progress", "--quiet", new]).run().await;
-        match (self.branch_sha(target)?, answer) {
-            (Some(now), _) if now == new => {
-                Ok(Step::Done(CheckoutEffect::FastForwarded { path: checkout.path.clone() }))
-            }
-            (Some(now), _) if now != old => Ok(Step::TargetMoved),
-            (_, Err(error)) => Err(error),
-            (_, Ok(answer)) => {
+        let now = self.branch_sha(target)?;
+        if now.as_deref() == Some(new) {
+            return Ok(Step::Done(CheckoutEffect::FastForwarded { path: checkout.path.clone() }));
+        }
+        self.take_back(checkout, new, now.as_deref().unwrap_or(old)).await?;
+        match answer {
+            _ if now.as_deref().is_some_and(|now| now != old) => Ok(Step::TargetMoved),
+            Err(error) => Err(error),
+            Ok(answer) => {
                 Err(answer.refusal(&format!("cannot move {target:?} forward in {here}")).hint(put_away(checkout)))
             }
         }
+    }
+
+    /// Refuses when the branch cannot move, e.g. because of a lock that a killed git left: the move is prepared, which
+    /// takes every lock and asks the hooks that may refuse it, and given up.
+    async fn require_movable(&self, checkout: &Checkout, target: &str, new: &str, old: &str) -> Result<()> {
+        let git = self.trusted_hooks(self.git_in(checkout).await?, &checkout.path).await?.slow();
+        let order = format!("start\nupdate HEAD {new} {old}\nprepare\nabort\n");
+        let answer = git.args(["update-ref", "--stdin"]).stdin(order).run().await?;
+        match (answer.success(), self.branch_sha(target)?) {
+            // one that moved meanwhile is found by the merge itself, and followed
+            (false, Some(now)) if now == old => Err(answer.refusal(&format!("the branch {target:?} cannot move"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives index and files back what they had before a fast-forward to `new` whose branch stayed at `now`. Only what
+    /// the fast-forward itself changed is touched; git refuses as a whole when somebody changed one of those files
+    /// since.
+    async fn take_back(&self, checkout: &Checkout, new: &str, now: &str) -> Result<()> {
+        let worktree = Worktree::new(self.clone(), checkout.clone());
+        let changed = self.changed_paths(now, new, "--diff-filter=ACDMRTUX").await?;
+        let entries = worktree.entries(Untracked::Each, &[]).await?;
+        let left: Vec<&str> =
+            entries.iter().map(|entry| entry.path.as_str()).filter(|path| changed.iter().any(|c| c == path)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let git = self.git_in(checkout).await?.without_hooks().slow();
+        let answer = git.args(["read-tree", "-m", "-u", new, now]).run().await?;
+        if answer.success() {
+            return Ok(());
+        }
+        let (path, new) = (quoted(&checkout.path), short(new));
+        Err(answer
+            .refusal(&format!(
+                "the merge failed after it had changed files in {}, and they could not be taken back ({})",
+                checkout.path.display(),
+                left.join(", ")
+            ))
+            .hint(format!("when nothing holds it any more, take them back: git -C {path} read-tree -m -u {new} HEAD"))
+            .hint(format!("what you changed there yourself is not lost; see it with: git -C {path} diff {new}")))
     }
 
     /// Refuses when uncommitted work lies on a path that the merge changes, or beside one in a way that leaves no

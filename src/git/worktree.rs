@@ -5,12 +5,13 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 
 use super::Repo;
-use super::checkout::{Checkout, Head};
+use super::checkout::{Checkout, Head, Pin};
 use super::diff::plain_diff;
 use super::program::{Git, fields};
 use super::reserved::{self, LOCK_FILE, RECOVERY_DIR, SANDBOX_DIR};
 use crate::base::{Error, Result};
 use crate::model::TaskId;
+use crate::model::exchange::TurnTag;
 
 /// A worktree of a [`Repo`]. Cheap to clone.
 ///
@@ -79,6 +80,30 @@ impl Worktree {
         }
     }
 
+    /// The same worktree taken to be on `branch` and in the merge it is in now: every later call works on that, whatever
+    /// HEAD and MERGE_HEAD, which an agent can write, say by then.
+    ///
+    /// # Errors
+    /// `Err(branch)` naming the one that is checked out now, when it is another; [`crate::base::Kind::Conflict`] inside when HEAD
+    /// cannot be read.
+    pub fn pinned(mut self, branch: &str) -> Result<std::result::Result<Worktree, Option<String>>> {
+        let now = self.branch()?;
+        if now.as_deref() != Some(branch) {
+            return Ok(Err(now));
+        }
+        let merging = self.checkout.merge_head();
+        self.checkout.pin = Some(Pin { branch: branch.to_string(), merging });
+        Ok(Ok(self))
+    }
+
+    /// The commit being merged in, or that was when the worktree was [`Self::pinned`]; `None` when no merge is under way.
+    pub fn merge_head(&self) -> Option<String> {
+        match &self.checkout.pin {
+            Some(pin) => pin.merging.clone(),
+            None => self.checkout.merge_head(),
+        }
+    }
+
     /// What is uncommitted. A merge that is not concluded shows as its unmerged and staged paths.
     pub async fn status(&self) -> Result<WorktreeStatus> {
         let entries = self.entries(Untracked::Folded, &[]).await?;
@@ -109,9 +134,9 @@ impl Worktree {
     }
 
     /// Tags a commit of a turn as `turn/<task>/<phase>/<commit>`, ids cut to 8 digits; replaces an earlier tag.
-    pub async fn tag_turn(&self, task: TaskId, phase: &str, sha: &str) -> Result<()> {
+    pub async fn tag_turn(&self, task: TaskId, tag: TurnTag, sha: &str) -> Result<()> {
         let sha = self.repo.require_commit(sha)?;
-        self.repo.tag(&format!("turn/{}/{phase}/{}", task.short(), &sha[..8]), &sha, None).await
+        self.repo.tag(&format!("turn/{}/{}/{}", task.short(), tag.as_str(), &sha[..8]), &sha, None).await
     }
 
     /// Whether refs can be moved from here; in a container the shared git directory is mounted read-only.

@@ -192,6 +192,7 @@ impl Repo {
         for checkout in Checkout::registered(self.common_dir()).into_iter().filter(|checkout| checkout.path == full) {
             let git = self.git().await?.slow().args(["worktree", "remove", "--force", "--force"]).arg(&full);
             let answer = git.run().await?;
+            super::private::forget(&checkout);
             if !answer.success() && checkout.git_dir.exists() {
                 // a directory with files of another user, or a record too broken for git: finish by hand or say so
                 files::remove_tree(&full)?;

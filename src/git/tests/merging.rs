@@ -1,6 +1,7 @@
 //! Merging the upstream in, and getting out of a half-done merge.
 
 use std::fs;
+use std::path::Path;
 
 use super::{Fixture, write};
 use crate::base::{Kind, Millis};
@@ -88,12 +89,12 @@ async fn conflicts_stay_in_place_and_are_described() {
 async fn a_rollback_saves_what_it_discards() {
     let fixture = Fixture::new().await;
     let worktree = fixture.worktree("clean").await;
-    assert_eq!(worktree.recover("unblock", AT).await.expect("asks"), None);
+    assert_eq!(worktree.recover(&worktree, "unblock", AT).await.expect("asks"), None);
 
     let (worktree, _) = conflicted(&fixture).await;
     write(worktree.path(), "a.txt", "one\nhalf resolved\nthree\n");
     write(worktree.path(), "untracked.txt", "stays\n");
-    let record = worktree.recover("unblock", AT).await.expect("recovers").expect("something");
+    let record = worktree.recover(&worktree, "unblock", AT).await.expect("recovers").expect("something");
     assert_eq!((record.found.as_str(), record.context.as_str()), ("merge_in_progress", "unblock"));
     assert_eq!(record.files, ["a.txt"]);
     let path = record.patch_path.expect("saved");
@@ -109,7 +110,7 @@ async fn a_rollback_saves_what_it_discards() {
     worktree.reset_hard_head().await.expect("resets");
     fs::remove_file(worktree.path().join("theirs.txt")).expect("the patch made it");
     worktree.merge("main", "again").await.expect("merges");
-    let second = worktree.recover("sync", AT).await.expect("recovers").expect("something");
+    let second = worktree.recover(&worktree, "sync", AT).await.expect("recovers").expect("something");
     assert_ne!(second.patch_path.as_deref(), Some(path.as_str()));
     assert_eq!(fs::read_to_string(&path).expect("reads"), patch);
 }
@@ -119,7 +120,7 @@ async fn a_rollback_that_cannot_save_says_so() {
     let fixture = Fixture::new().await;
     let (worktree, _) = conflicted(&fixture).await;
     write(worktree.path(), ".lazy", "a file where the directory should be");
-    let record = worktree.recover("start", AT).await.expect("recovers").expect("something");
+    let record = worktree.recover(&worktree, "start", AT).await.expect("recovers").expect("something");
     assert_eq!(record.patch_path, None);
     assert!(record.summary.contains("could not be saved"), "{}", record.summary);
     assert_eq!(worktree.merge_state().await.expect("reads"), None);
@@ -133,7 +134,7 @@ async fn unmerged_files_without_a_merge_are_recovered() {
     fs::remove_file(std::path::Path::new(&git_dir).join("MERGE_HEAD")).expect("removes");
     let state = worktree.merge_state().await.expect("reads").expect("unmerged");
     assert!(!state.merge_in_progress);
-    let record = worktree.recover("sync", AT).await.expect("recovers").expect("something");
+    let record = worktree.recover(&worktree, "sync", AT).await.expect("recovers").expect("something");
     assert_eq!(record.found, "unmerged_files");
     assert!(record.patch_path.is_some());
     assert_clean(&worktree).await;
@@ -143,11 +144,11 @@ async fn unmerged_files_without_a_merge_are_recovered() {
 async fn the_first_step_of_settling_is_to_roll_back() {
     let fixture = Fixture::new().await;
     let (worktree, _) = conflicted(&fixture).await;
-    let settled = worktree.settle(AT).await;
+    let settled = worktree.settle(&worktree, AT).await;
     assert!(settled.settled && settled.detail.contains("rolled back"), "{settled:?}");
     assert!(!worktree.path().join(".lazy/recovery").exists());
     assert_clean(&worktree).await;
-    assert!(worktree.settle(AT).await.settled);
+    assert!(worktree.settle(&worktree, AT).await.settled);
 }
 
 #[tokio::test]
@@ -164,7 +165,7 @@ async fn a_file_rewritten_with_its_own_bytes_does_not_stop_settling() {
         .open(&path)
         .and_then(|file| file.set_modified(std::time::SystemTime::UNIX_EPOCH))
         .expect("another time");
-    let settled = worktree.settle(AT).await;
+    let settled = worktree.settle(&worktree, AT).await;
     assert!(settled.settled, "{settled:?}");
     assert!(!worktree.path().join(".lazy/recovery").exists(), "nothing had to be discarded");
     assert_clean(&worktree).await;
@@ -176,7 +177,7 @@ async fn a_file_changed_after_the_merge_is_saved_before_a_reset() {
     let (worktree, _) = conflicted(&fixture).await;
     // taken along by the merge, changed since: git refuses to roll back over it
     write(worktree.path(), "theirs.txt", "changed by a check\n");
-    let settled = worktree.settle(AT).await;
+    let settled = worktree.settle(&worktree, AT).await;
     assert!(settled.settled && settled.detail.contains("merge-settle-"), "{settled:?}");
     assert_clean(&worktree).await;
     let directory = worktree.path().join(".lazy/recovery");
@@ -193,10 +194,72 @@ async fn nothing_is_reset_that_could_not_be_saved() {
     fs::create_dir(&elsewhere).expect("makes");
     fs::create_dir_all(worktree.path().join(".lazy")).expect("makes");
     std::os::unix::fs::symlink(&elsewhere, worktree.path().join(".lazy/recovery")).expect("links");
-    let settled = worktree.settle(AT).await;
+    let settled = worktree.settle(&worktree, AT).await;
     assert!(!settled.settled);
     assert!(settled.detail.contains("reset --hard HEAD") && settled.detail.contains("merge --abort"), "{settled:?}");
     assert_eq!(fs::read_to_string(worktree.path().join("theirs.txt")).expect("reads"), "changed by a check\n");
     assert!(worktree.merge_state().await.expect("reads").is_some());
     assert_eq!(fs::read_dir(&elsewhere).expect("lists").count(), 0);
+}
+
+#[tokio::test]
+async fn locks_of_a_killed_git_are_removed_once_nobody_can_hold_them() {
+    let fixture = Fixture::new().await;
+    let worktree = fixture.worktree("x").await;
+    let git_dir = fixture.root.join(".git/worktrees/x");
+    let locks = [git_dir.join("index.lock"), fixture.root.join(".git/refs/heads/lazy/x.lock")];
+    let taken = |lock: &Path, seconds_ago: u64| {
+        let file = std::fs::File::create(lock).expect("locks");
+        let now = u64::try_from(fixture.process.now().0).expect("after 1970");
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(now - seconds_ago * 1000);
+        file.set_modified(at).expect("dates");
+    };
+    for lock in &locks {
+        write(worktree.path(), "a.txt", &format!("{}\n", lock.display()));
+        taken(lock, 3);
+        let error = worktree.commit("work", &[]).await.expect_err("somebody may hold it");
+        let name = lock.file_name().and_then(|name| name.to_str()).expect("a name");
+        assert!(error.message().contains(name), "{error}");
+        assert!(error.hints().iter().any(|hint| hint.contains("rm ") && hint.contains(name)), "{error:?}");
+        taken(lock, 60);
+        worktree.commit("work", &[]).await.expect("the lock is orphaned").expect("commits");
+        assert!(!lock.exists());
+    }
+    // a git at work there keeps its lock, however old
+    taken(&locks[0], 3600);
+    let mut git = std::process::Command::new("git")
+        .args(["cat-file", "--batch"])
+        .current_dir(worktree.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("git runs");
+    while crate::proc::working_in("git", &[worktree.path()]).is_some_and(|pids| !pids.contains(&git.id())) {
+        std::thread::yield_now();
+    }
+    write(worktree.path(), "a.txt", "last\n");
+    worktree.commit("work", &[]).await.expect_err("held");
+    assert!(locks[0].exists());
+    git.kill().expect("kills");
+    git.wait().expect("ends");
+    worktree.commit("work", &[]).await.expect("nobody holds it").expect("commits");
+    // the main checkout is a person's
+    let main = fixture.repo().worktree(&fixture.root).expect("a checkout");
+    let lock = fixture.root.join(".git/index.lock");
+    taken(&lock, 3600);
+    fixture.write("a.txt", "mine\n");
+    let error = main.commit("work", &[]).await.expect_err("not ours to judge");
+    assert!(error.message().contains("index.lock") && lock.exists(), "{error}");
+}
+
+#[tokio::test]
+async fn a_merge_goes_on_over_the_lock_of_a_killed_git() {
+    let fixture = Fixture::new().await;
+    let (worktree, _) = conflicted(&fixture).await;
+    let lock = fixture.root.join(".git/worktrees/x/index.lock");
+    let file = std::fs::File::create(&lock).expect("locks");
+    file.set_modified(std::time::UNIX_EPOCH).expect("dates");
+    let record = worktree.recover(&worktree, "sync", AT).await.expect("recovers").expect("something");
+    assert!(record.patch_path.is_some() && !lock.exists(), "{record:?}");
+    assert_clean(&worktree).await;
 }

@@ -1,6 +1,7 @@
 //! The room against the real git program, in temporary directories with spaces and umlauts in their names.
 
 mod committing;
+mod distrusting;
 mod finding;
 mod fixture;
 mod including;

@@ -325,6 +325,57 @@ async fn a_target_that_moves_during_the_merge_is_followed() {
 }
 
 #[tokio::test]
+async fn a_branch_that_cannot_move_changes_nothing() {
+    for lock in ["refs/heads/main.lock", "HEAD.lock", "index.lock"] {
+        let fixture = Fixture::new().await;
+        let repo = work(&fixture).await;
+        fixture.write("staged.txt", "staged\n");
+        fixture.git(&["add", "staged.txt"]).await;
+        fixture.write("mine.txt", "mine\n");
+        let before = photo(&fixture, &fixture.root).await;
+        let lock_file = fixture.root.join(".git").join(lock);
+        fs::write(&lock_file, "").expect("locks");
+        let error = accept(&repo, "main").await.expect_err("locked");
+        assert!(error.message().contains(lock), "{error}");
+        assert!(error.hints().iter().any(|hint| hint.contains(lock)), "{error:?}");
+        assert_eq!(photo(&fixture, &fixture.root).await, before, "{lock}");
+        fs::remove_file(&lock_file).expect("unlocks");
+        assert!(matches!(accept(&repo, "main").await.expect("merges"), Squashed::Merged { .. }));
+        assert_eq!(fixture.git(&["status", "--porcelain"]).await, "A  staged.txt\n?? mine.txt");
+    }
+}
+
+#[tokio::test]
+async fn a_branch_that_fails_to_move_at_last_gets_its_files_back() {
+    let fixture = Fixture::new().await;
+    work(&fixture).await;
+    fixture.write("staged.txt", "staged\n");
+    fixture.git(&["add", "staged.txt"]).await;
+    fixture.write(".gitignore", ".lazy/\n*.ignored\n# mine\n");
+    fixture.write("c.ignored", "ignored\n");
+    let before = photo(&fixture, &fixture.root).await;
+    // a git that meets a locked branch only when the files have moved
+    let path = std::env::var("PATH").expect("a PATH");
+    let real = std::env::split_paths(&path).map(|at| at.join("git")).find(|at| at.is_file()).expect("git");
+    let bin = fixture.home().join("bin");
+    let lock = fixture.root.join(".git/refs/heads/main.lock");
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *' --ff-only '*)\n\
+         touch '{1}'; '{0}' \"$@\"; code=$?; rm '{1}'; exit $code;;\nesac\nexec '{0}' \"$@\"\n",
+        real.display(),
+        lock.display()
+    );
+    program(&bin.join("git"), &script);
+    let path = format!("{}:{path}", bin.display());
+    let process = Fixture::process_at(&fixture.home(), &[("PATH", &path)]);
+    let repo = Repo::discover(&process, &fixture.root).expect("found");
+    let error = accept(&repo, "main").await.expect_err("locked");
+    assert!(error.message().contains("main.lock"), "{error}");
+    assert_eq!(photo(&fixture, &fixture.root).await, before);
+    assert_eq!(fixture.git(&["status", "--porcelain"]).await, " M .gitignore\nA  staged.txt");
+}
+
+#[tokio::test]
 async fn merges_at_the_same_time_all_arrive() {
     let fixture = Fixture::new().await;
     let repo = fixture.repo();

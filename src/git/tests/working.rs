@@ -231,8 +231,8 @@ async fn tags_are_set_and_moved() {
 
     let worktree = fixture.worktree("x").await;
     let task: crate::model::TaskId = "0a1b2c3d-0000-4000-8000-000000000001".parse().expect("an id");
-    worktree.tag_turn(task, "post-work", &first).await.expect("tags");
-    worktree.tag_turn(task, "post-work", &first).await.expect("tags again");
+    worktree.tag_turn(task, crate::model::exchange::TurnTag::PostWork, &first).await.expect("tags");
+    worktree.tag_turn(task, crate::model::exchange::TurnTag::PostWork, &first).await.expect("tags again");
     let name = format!("turn/0a1b2c3d/post-work/{}", &first[..8]);
     assert_eq!(fixture.git(&["rev-parse", &name]).await, first);
 }
