@@ -121,16 +121,31 @@ const TABLE: &[Row] = &[
     ),
 ];
 
+/// What the service says of a conversation that does not fit: its own check, the model's window, or the gateway's limit.
+static TOO_LONG: LazyLock<Regex> = LazyLock::new(|| {
+    constant(
+        r"\bprompt is too long\b|\binput is too long\b|\bexceeds? (the )?context (limit|window)\b|\brequest_too_large\b|\brequest (entity )?too large\b|\bpayload too large\b|\bapi error:? 413\b",
+    )
+});
+
+/// What the service says of a request that it will refuse again when it is sent again.
+static REFUSED: LazyLock<Regex> = LazyLock::new(|| {
+    constant(
+        r"\binvalid_request_error\b|\brequest_too_large\b|\b(api error|http|status)( code)?[: ]+(400|413|422)\b|\b(400 bad request|413 (content|payload|request entity) too large|422 unprocessable)\b",
+    )
+});
+
+fn constant(pattern: &str) -> Regex {
+    let regex = RegexBuilder::new(pattern).case_insensitive(true).multi_line(true).build();
+    regex.expect("the patterns are constants, and every test of this file compiles them all")
+}
+
 static COMPILED: LazyLock<Vec<Option<Regex>>> = LazyLock::new(|| {
-    let compile = |pattern: &str| {
-        let regex = RegexBuilder::new(pattern).case_insensitive(true).multi_line(true).build();
-        regex.expect("the table's patterns are constants, and every test of this file compiles them all")
-    };
     TABLE
         .iter()
         .map(|row| match row.sign {
             Sign::Exit(_) => None,
-            Sign::Said(pattern) | Sign::Spawn(pattern) => Some(compile(pattern)),
+            Sign::Said(pattern) | Sign::Spawn(pattern) => Some(constant(pattern)),
         })
         .collect()
 });
@@ -166,7 +181,18 @@ impl Agent {
 
     /// Whether the conversation no longer fits the model: drop the session and try again.
     pub fn is_prompt_too_long(self, failure: &RunFailure) -> bool {
-        said_text(failure).to_lowercase().contains("prompt is too long")
+        TOO_LONG.is_match(&said_text(failure))
+    }
+
+    /// The line that says that the service took the request for wrong or too large (HTTP 400, 413, 422).
+    ///
+    /// A single such answer may be a matter of the moment, and is tried again. When the last of several attempts ends
+    /// so, the same request will be refused for ever: a person has to look.
+    pub fn refused_request(self, failure: &RunFailure) -> Option<String> {
+        if self.classify(failure).class != FailureClass::Unknown {
+            return None;
+        }
+        line_of(&said_text(failure), &REFUSED)
     }
 
     /// Whether the conversation to resume is gone: drop the session and try again.
@@ -298,11 +324,40 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_is_refused_again_and_again_is_seen() {
+        let agent = Agent::ClaudeCode;
+        for text in [
+            r#"API Error: 400 {"type":"error","error":{"type":"invalid_request_error","message":"tools.3: bad"}}"#,
+            "API Error: 400 messages.1: tool_use without tool_result",
+            "API Error: 413 request_too_large: Request exceeds the maximum size",
+            "HTTP 422: unprocessable",
+            "400 Bad Request",
+        ] {
+            let line = agent.refused_request(&stderr(&format!("warming up\n{text}\n")));
+            assert_eq!(line.as_deref(), Some(text));
+        }
+        for text in ["400 tests passed", "API Error: 529 overloaded", "API Error: Connection closed", "took 400 ms", ""]
+        {
+            assert_eq!(agent.refused_request(&stderr(text)), None, "{text}");
+        }
+        let credit = "API Error: 400 invalid_request_error: Your credit balance is too low";
+        assert_eq!(agent.refused_request(&stderr(credit)), None, "what has its own class keeps it");
+    }
+
+    #[test]
     fn conditions_with_their_own_answer_are_seen() {
         let long =
             RunFailure { stdout_error: Some("Prompt is too long · the request".into()), ..RunFailure::default() };
         assert!(Agent::ClaudeCode.is_prompt_too_long(&long));
         assert!(!Agent::ClaudeCode.is_session_not_found(&long));
+        for text in [
+            "API Error: 413 {\"type\":\"error\",\"error\":{\"type\":\"request_too_large\",\"message\":\"x\"}}",
+            "API Error: 400 input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
+            "413 Request Entity Too Large",
+        ] {
+            assert!(Agent::ClaudeCode.is_prompt_too_long(&stderr(text)), "{text}");
+        }
+        assert!(!Agent::ClaudeCode.is_prompt_too_long(&stderr("wrote 413 lines, the file is too long")));
         let gone = stderr("No conversation found with session ID: 1111");
         assert!(Agent::ClaudeCode.is_session_not_found(&gone));
         assert!(!Agent::ClaudeCode.is_prompt_too_long(&gone));

@@ -88,8 +88,10 @@ impl std::fmt::Debug for McpServer {
 
 /// The tools an ask turn does without: those that change files, run commands, or arrange for that to happen later.
 /// Claude Code takes one argument with names between blanks and passes over names it does not have.
-const CLAUDE_WRITING_TOOLS: &str =
-    "Bash Write Edit NotebookEdit EnterWorktree ExitWorktree Workflow CronCreate CronDelete ScheduleWakeup";
+/// Lazy's own are among them: a resumed conversation goes on offering them whatever the server says (seen with 2.1.332).
+pub const CLAUDE_WRITING_TOOLS: &str = "Bash Write Edit NotebookEdit EnterWorktree ExitWorktree Workflow CronCreate \
+    CronDelete ScheduleWakeup mcp__lazy__lazy_comment mcp__lazy__lazy_commit mcp__lazy__lazy_create \
+    mcp__lazy__lazy_journal mcp__lazy__lazy_raise mcp__lazy__lazy_start mcp__lazy__lazy_update_progress";
 
 /// The longest system prompt given as an argument: Linux takes 128 KiB for one, other systems less for all together.
 const INLINE_SYSTEM_PROMPT: usize = 32 * 1024;
@@ -142,9 +144,14 @@ impl Agent {
     pub fn write_mcp_config(self, turn: &AgentTurn, server: &McpServer) -> Result<()> {
         let env: Map<String, Value> =
             server.env.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
-        let config = json!({"mcpServers": {MCP_SERVER: {
+        let mut config = json!({"mcpServers": {MCP_SERVER: {
             "command": server.command.to_string_lossy(), "args": server.args, "env": env,
         }}});
+        if self == Agent::ClaudeCode {
+            // Newer versions keep the tools of MCP servers behind a search unless told otherwise (seen with 2.1.332;
+            // 2.1.197 passes over the key): an agent that has to look for lazy_commit may not find that it has it.
+            config["mcpServers"][MCP_SERVER]["alwaysLoad"] = Value::Bool(true);
+        }
         json::save_private(&turn.mcp_config, &config)?;
         if turn.system_prompt.is_empty() {
             return files::remove_file(&system_prompt_file(turn));
@@ -361,6 +368,7 @@ mod tests {
                 "command": "/usr/local/bin/lazy-agent",
                 "args": ["mcp", "--task-id", "x"],
                 "env": {"LAZY_DAEMON_CONFIG": "/run/secret.json"},
+                "alwaysLoad": true,
             }}})
         );
         assert!(!format!("{:?}", server()).contains("secret.json"), "values of the environment stay out of logs");

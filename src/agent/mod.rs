@@ -15,6 +15,7 @@
 //! Files owned, all mode 0600: the turn's MCP configuration ([`AgentTurn::mcp_config`]) and
 //! `<sandbox>/system-prompt.md`.
 
+mod credential;
 mod failure;
 mod launch;
 mod outcome;
@@ -27,8 +28,9 @@ use std::time::Duration;
 
 use crate::base::{Error, Result};
 
+pub use credential::require_sound_credentials;
 pub use failure::{Classified, RunFailure};
-pub use launch::{AgentTurn, McpServer, Program, RunningAs, TurnMode};
+pub use launch::{AgentTurn, CLAUDE_WRITING_TOOLS, McpServer, Program, RunningAs, TurnMode};
 pub use outcome::{AgentResult, Unusable};
 pub use stream::{StreamEvent, Streaming, ToolsVerdict};
 
