@@ -16,6 +16,9 @@ use crate::base::{Error, Kind, Result};
 use crate::http::{client, envelope};
 use crate::model::Actor;
 
+/// Marks, in an error's details, a call that nobody took.
+const NEVER_CARRIED_OUT: &str = "never_carried_out";
+
 const PROBE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Something a running command tells while it works.
@@ -111,8 +114,26 @@ impl Client {
             ("content-type", "application/json"),
         ];
         let client = client::Client::new(&format!("http://{}", self.address))?;
-        client.request(method, path, &headers, bytes).await.map_err(with_next_step)
+        let response = client.request(method, path, &headers, bytes).await.map_err(|error| match error.kind() {
+            Kind::Unavailable => never_carried_out(with_next_step(error)),
+            _ => with_next_step(error),
+        })?;
+        if response.status() == 503 && response.headers().contains_key(hyper::header::RETRY_AFTER) {
+            let told = envelope::answer(response, |_| {}).await;
+            let error = told.err().unwrap_or_else(|| Error::unavailable("the daemon is ending"));
+            return Err(never_carried_out(with_next_step(error)));
+        }
+        Ok(response)
     }
+}
+
+/// Whether a call was certainly not carried out, because nobody took it: it may be made again.
+pub fn may_call_again(error: &Error) -> bool {
+    error.details().is_some_and(|details| details[NEVER_CARRIED_OUT] == true)
+}
+
+fn never_carried_out(error: Error) -> Error {
+    error.with_details(serde_json::json!({ NEVER_CARRIED_OUT: true }))
 }
 
 /// A call that never reached the daemon, or broke off: where to look.

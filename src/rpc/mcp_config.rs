@@ -20,6 +20,29 @@ pub struct McpConfig {
     pub task_id: String,
     /// `http://host:port`.
     pub target: String,
+    /// How that address leads to the daemon.
+    #[serde(default, skip_serializing_if = "Reach::is_direct")]
+    pub reach: Reach,
+}
+
+/// How a run's address of the daemon leads there; it decides what the address is after a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reach {
+    /// It is the listener's own.
+    #[default]
+    Direct,
+    /// It is that of the engine's gateway to the host, with the listener's port.
+    Gateway,
+    /// It is the relay inside the container, wherever the daemon listens: see [`crate::model::link`].
+    Link,
+}
+
+impl Reach {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_direct(&self) -> bool {
+        *self == Reach::Direct
+    }
 }
 
 impl McpConfig {

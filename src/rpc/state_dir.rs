@@ -21,9 +21,8 @@ pub struct StateDir {
 impl StateDir {
     /// The directory for a project.
     pub fn for_project(process: &Process, project_root: &Path) -> Result<StateDir> {
-        let name = project_root.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
-        let slug = format!("{name}-{}", hash::slug_hash(&project_root.to_string_lossy()));
-        Ok(StateDir { path: StateDir::base(process)?.join(slug), project_root: project_root.to_path_buf() })
+        let path = StateDir::base(process)?.join(hash::project_slug(project_root));
+        Ok(StateDir { path, project_root: project_root.to_path_buf() })
     }
 
     /// Where every project's state directory lies: `LAZY_DAEMON_BASE_DIR`, else `~/.lazy/daemon`.

@@ -307,6 +307,8 @@ pub struct ReasonParams {
     pub reason: Option<String>,
     /// Go on although the worktree has uncommitted changes, which are then lost.
     pub accept_dirty_worktree: bool,
+    /// Reject and close: open children merge from then on where this task would have; without it they are a refusal.
+    pub retarget_children: bool,
 }
 
 /// Where a task stands after it was moved.
@@ -320,6 +322,12 @@ pub struct StatusReport {
     pub branch: Option<String>,
     /// The reason that was stored.
     pub reason: Option<String>,
+    /// Children that now merge where this task would have.
+    #[serde(default)]
+    pub reparented: Vec<TaskBrief>,
+    /// The branch they merge into now.
+    #[serde(default)]
+    pub reparented_to: Option<String>,
     /// What a person should know.
     pub warnings: Vec<String>,
 }
@@ -433,4 +441,43 @@ pub struct ProgressReport {
     pub message: String,
     /// Whether it was cut.
     pub truncated: bool,
+}
+
+command!(
+    /// Says how to open a shell where a task works; a container runner's idle container is started for it.
+    Shell = "shellTask": ShellParams => ShellReport
+);
+
+/// Where the shell is to be.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShellParams {
+    /// The task.
+    pub task: String,
+    /// Whether this machine is wanted although the task runs in a container.
+    pub host: bool,
+    /// Whether the caller's standard streams are a terminal.
+    pub terminal: bool,
+}
+
+/// How to open it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ShellReport {
+    /// The task.
+    pub task: TaskBrief,
+    /// Its worktree on this machine.
+    pub worktree: String,
+    /// The program and its arguments that open a shell in the container; absent for one on this machine.
+    pub container: Option<ContainerShell>,
+}
+
+/// A shell in a container.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ContainerShell {
+    /// The engine's program.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The container's name.
+    pub name: String,
 }

@@ -1,6 +1,7 @@
 //! The commands: one for each thing a caller can ask for.
 
 mod following;
+mod internal;
 mod lifecycle;
 mod notes;
 mod reading;
@@ -8,6 +9,7 @@ mod reading;
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use following::*;
+pub use internal::*;
 pub use lifecycle::*;
 pub use notes::*;
 pub use reading::*;

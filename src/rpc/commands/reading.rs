@@ -58,6 +58,18 @@ pub struct ListReport {
     pub tasks: Vec<TaskLine>,
     /// Rows left out below `levels`.
     pub hidden: u32,
+    /// Records that cannot be read: their tasks may be missing above.
+    #[serde(default)]
+    pub damaged: Vec<DamagedRecord>,
+}
+
+/// A file of the store that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedRecord {
+    /// The task.
+    pub id: TaskId,
+    /// The file, and what is wrong with it.
+    pub damaged: String,
 }
 
 /// A task in a list.
@@ -101,6 +113,9 @@ pub struct TaskLine {
     /// What people call the parent: its code or short id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// Why the task has nowhere to merge into: `parent abandoned`, `parent complete`, `parent missing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphaned: Option<String>,
     /// Labels.
     pub tags: Vec<String>,
     /// Turns so far.
@@ -148,6 +163,9 @@ pub struct ShowReport {
     pub tag_history: Vec<TagEvent>,
     /// The parent task.
     pub parent: Option<TaskBrief>,
+    /// Why the task has nowhere to merge into: `parent abandoned`, `parent complete`, `parent missing`.
+    #[serde(default)]
+    pub orphaned: Option<String>,
     /// The children.
     pub children: Vec<TaskBrief>,
     /// The worktree's directory, while there is one.
@@ -234,6 +252,9 @@ pub struct TaskStatusReport {
     pub substate: Option<String>,
     /// The parent task.
     pub parent: Option<TaskBrief>,
+    /// Why the task has nowhere to merge into: `parent abandoned`, `parent complete`, `parent missing`.
+    #[serde(default)]
+    pub orphaned: Option<String>,
     /// The task's branch.
     pub branch: Option<String>,
     /// The branch its work goes into.
@@ -260,6 +281,9 @@ pub struct TaskStatusReport {
     pub last_interrupt: Option<String>,
     /// Commands that make sense now.
     pub actions: Vec<String>,
+    /// Records of the store that cannot be read.
+    #[serde(default)]
+    pub damaged: Vec<DamagedRecord>,
 }
 
 /// A commit in one line.
