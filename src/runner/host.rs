@@ -56,8 +56,7 @@ struct RunFile {
 impl HostRunner {
     /// The runner for this user's home and one project.
     pub fn new(process: &Process, project_root: &Path) -> Result<HostRunner> {
-        let name = project_root.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
-        let project = format!("{name}-{}", hash::slug_hash(&project_root.to_string_lossy()));
+        let project = hash::project_slug(project_root);
         Ok(HostRunner { process: process.clone(), state_dir: process.home()?.join(".lazy"), project })
     }
 
@@ -134,9 +133,11 @@ impl HostRunner {
 
     pub(super) fn state(&self, run: &str) -> Result<RunState> {
         Ok(match json::load::<RunFile>(&self.run_file(run))? {
+            // A daemon that was killed between starting a run and noting it down left a supervisor without a file.
+            None if self.has_supervisor(run) => RunState::Running,
             None => RunState::Gone,
             Some(file) if is_same_process(&file) => RunState::Running,
-            Some(_) => RunState::Exited(None),
+            Some(_) => RunState::Exited { code: None, reason: None },
         })
     }
 
@@ -155,6 +156,13 @@ impl HostRunner {
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(64 * 1024)..]).into_owned();
         let all: Vec<&str> = text.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    fn has_supervisor(&self, run: &str) -> bool {
+        marked(&format!("LAZY_RUN={}/{run}@", self.project)).into_iter().any(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).nth(1) == Some(b"supervise")
+        })
     }
 
     /// Ends processes that an earlier launch of the run left behind.
