@@ -70,7 +70,13 @@ mod tests {
     fn the_grant_decides_and_headers_only_without_one() {
         let dir = tempfile::tempdir().expect("temp dir");
         let grants = Grants::open(dir.path().join("p.json")).expect("opens");
-        let identity = Identity { role: CallerRole::Agent, task: Some("t"), label: "r", env_key: "ANTHROPIC_API_KEY" };
+        let identity = Identity {
+            role: CallerRole::Agent,
+            task: Some("t"),
+            label: "r",
+            env_key: "ANTHROPIC_API_KEY",
+            worktree: None,
+        };
         let token = grants.mint(identity, Millis(0)).expect("mints");
         let bearer = format!("bearer {}", token.expose());
         for pair in [("x-api-key", token.expose()), ("authorization", &bearer), ("api-key", token.expose())] {

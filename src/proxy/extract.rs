@@ -81,7 +81,7 @@ pub struct ToolUse {
     pub id: Option<String>,
     /// The tool.
     pub name: String,
-    /// `path`, else `file_path` of the input.
+    /// `path`, else `file_path`, else `notebook_path` of the input.
     pub path: Option<String>,
     /// `command` of the input.
     pub command: Option<String>,
@@ -241,7 +241,7 @@ fn tool_use(block: &Value, scrubber: &Scrubber) -> ToolUse {
         |keys: &[&str]| keys.iter().find_map(|key| input[*key].as_str()).map(|text| scrubber.preview(text, FIELD));
     ToolUse {
         id: block["id"].as_str().map(str::to_string),
-        path: field(&["path", "file_path"]),
+        path: field(&["path", "file_path", "notebook_path"]),
         command: field(&["command"]),
         target: field(&["url", "query"]),
         connector: name.starts_with("mcp__claude_ai_"),

@@ -23,8 +23,10 @@ use super::activity::{Activity, Event};
 use super::audit::{Entry, Extraction, Ledger, Record};
 use super::caller::{Caller, identify};
 use super::extract::{Endpoint, Scrubber, extract};
-use super::gate::{Gate, Open};
+use super::gate::decode::Coding;
+use super::gate::{Court, Findings, Gate, Open, Policed};
 use super::grants::{Grant, Grants};
+use super::policy::Place;
 use super::pool::Pool;
 use super::settings::{ProxyConfig, TargetCredential};
 use super::tee::Tee;
@@ -115,7 +117,7 @@ impl Shared {
                 if let Some(status) = refusal.recorded {
                     entry.answered(status);
                 }
-                entry.close(Told::default(), Vec::new(), Some(refusal.error));
+                entry.close(Told::default(), Findings::default(), Some(refusal.error));
                 let error = json!({"type": refusal.body_type, "message": refusal.message});
                 http::json(refusal.status, &json!({"type": "error", "error": error}))
             }
@@ -204,13 +206,26 @@ impl Shared {
         match self.pool.send(&target.base.origin, request).await {
             Ok((response, lease)) => {
                 entry.answered(response.status().as_u16());
-                Ok(Passing { response, lease, endpoint })
+                let court = self.court(path.path(), grant.as_ref());
+                Ok(Passing { response, lease, endpoint, court })
             }
             Err(error) => {
                 tracing::warn!(upstream = target.base.text, %error, "an upstream did not answer");
                 Err(Refusal::proxy(502, format!("lazy's proxy got no answer: {error}"), None))
             }
         }
+    }
+
+    /// Who judges the response; nobody where no rule is active, and where no agent reads messages.
+    fn court(&self, path: &str, grant: Option<&Grant>) -> Option<Court> {
+        let policy = &self.config.policy;
+        // By a part of the path: a client that spells it otherwise is judged as well.
+        let messages = path.contains("/messages") && Endpoint::of(path) != Endpoint::CountTokens;
+        let judged = policy.is_active() && messages && !path.contains("/batches");
+        judged.then(|| {
+            let worktree = grant.and_then(|grant| grant.worktree.clone());
+            Court::new(policy.clone(), Place { worktree, home: self.config.process.home().ok() })
+        })
     }
 
     /// Puts the real credential in the place of a placeholder.
@@ -280,6 +295,8 @@ struct Passing {
     response: Response<Incoming>,
     lease: super::pool::Lease,
     endpoint: Endpoint,
+    /// Who judges it, if anybody.
+    court: Option<Court>,
 }
 
 impl Passing {
@@ -290,10 +307,35 @@ impl Passing {
             true => Scanner::plain(),
             false => Scanner::none(),
         };
-        let gate: Box<dyn Gate> = Box::new(Open);
+        let court = self.court.filter(|_| head.status.is_success() && !body.is_end_stream());
+        let mut decoder = None;
+        let gate: Box<dyn Gate> = match court {
+            None => Box::new(Open),
+            Some(court) => {
+                match headers::coding(&head.headers).map(Coding::decoder) {
+                    Some(Ok(found)) => decoder = found,
+                    _ => return unreadable(entry),
+                }
+                head.headers.remove(header::CONTENT_ENCODING);
+                match headers::is_event_stream(&head.headers) {
+                    true => Box::new(Policed::stream(court)),
+                    false => Box::new(Policed::plain(court)),
+                }
+            }
+        };
         headers::prepare_response(&mut head.headers, gate.effect());
-        Response::from_parts(head, Tee::new(body, gate, scanner, entry, self.lease).boxed())
+        Response::from_parts(head, Tee::new(body, gate, scanner, entry, self.lease).decoded(decoder).boxed())
     }
+}
+
+/// The answer in the place of a response that cannot be judged.
+fn unreadable(mut entry: Entry) -> Response<Body> {
+    let message =
+        "the upstream's response has an encoding that lazy's proxy cannot read, so its tool calls cannot be judged";
+    entry.answered(502);
+    entry.close(Told::default(), Findings::default(), Some(message.into()));
+    let error = json!({"type": "proxy_error", "message": message});
+    http::json(502, &json!({"type": "error", "error": error}))
 }
 
 /// What was taken of a body, followed by what was not.

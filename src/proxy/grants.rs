@@ -5,7 +5,7 @@
 //! the file again if it has changed.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -86,6 +86,9 @@ pub struct Grant {
     pub env_key: String,
     /// RFC 3339.
     pub created_at: String,
+    /// The directory that the caller works in, as the daemon knows it; agents' relative paths start there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<PathBuf>,
 }
 
 /// Whom a placeholder is minted for.
@@ -99,6 +102,8 @@ pub struct Identity<'a> {
     pub label: &'a str,
     /// The variable that will hold the placeholder: the one the real credential came from.
     pub env_key: &'a str,
+    /// The task's worktree, for agents.
+    pub worktree: Option<&'a Path>,
 }
 
 impl Identity<'_> {
@@ -146,8 +151,15 @@ impl Grants {
     pub fn mint(&self, identity: Identity<'_>, now: Millis) -> Result<Placeholder> {
         let mut cache = self.lock();
         self.refresh(&mut cache)?;
-        if let Some(grant) = cache.registry.grants.iter().find(|grant| identity.owns(grant)) {
-            return Ok(grant.token.clone());
+        if let Some(at) = cache.registry.grants.iter().position(|grant| identity.owns(grant)) {
+            let known = &cache.registry.grants[at];
+            let token = known.token.clone();
+            if known.worktree.as_deref() != identity.worktree {
+                let mut grants = cache.registry.grants.clone();
+                grants[at].worktree = identity.worktree.map(Path::to_path_buf);
+                self.save(&mut cache, grants)?;
+            }
+            return Ok(token);
         }
         let token = Placeholder::random(identity.env_key);
         let mut grants = cache.registry.grants.clone();
@@ -158,6 +170,7 @@ impl Grants {
             label: identity.label.to_string(),
             env_key: identity.env_key.to_string(),
             created_at: now.iso(),
+            worktree: identity.worktree.map(Path::to_path_buf),
         });
         let mut surplus =
             grants.iter().filter(|grant| grant.role == CallerRole::Builder).count().saturating_sub(BUILDER_CAP);
@@ -250,11 +263,11 @@ mod tests {
     use super::*;
 
     fn agent<'a>(task: &'a str, env_key: &'a str) -> Identity<'a> {
-        Identity { role: CallerRole::Agent, task: Some(task), label: "run", env_key }
+        Identity { role: CallerRole::Agent, task: Some(task), label: "run", env_key, worktree: None }
     }
 
     fn builder(label: &str) -> Identity<'_> {
-        Identity { role: CallerRole::Builder, task: None, label, env_key: "ANTHROPIC_API_KEY" }
+        Identity { role: CallerRole::Builder, task: None, label, env_key: "ANTHROPIC_API_KEY", worktree: None }
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! - The real credential is asked from the [`CredentialSource`] for each request and set only on targets that the
 //!   configuration maps to it. It is in no record, log line, error or `Debug` output.
 //! - Bytes pass unchanged in both directions and each chunk is given to the client before anybody looks at it
-//!   ([`tee`]). What may hold a chunk back is a [`Gate`]; the only one so far lets everything pass.
+//!   ([`tee`]). What may hold a chunk back is a [`Gate`]: where a rule is active, a tool call waits until its input is
+//!   complete and judged ([`gate`], [`policy`]); where none is, nothing is looked at.
 //! - A client that goes away cancels the upstream request at once; its record is still written. An upstream that breaks
 //!   ends the client's stream as broken. A request is sent a second time only if no byte of it was written.
 //! - Each request gives exactly one record ([`audit`]) in `<data>/logs/proxy-audit.jsonl`, written by one task off the
@@ -26,6 +27,7 @@ mod forward;
 pub mod gate;
 pub mod grants;
 mod origin;
+pub mod policy;
 mod pool;
 mod settings;
 mod tee;
@@ -78,7 +80,7 @@ impl Proxy {
         for line in targets.describe() {
             tracing::info!("{line}");
         }
-        tracing::info!(%address, "the proxy listens");
+        tracing::info!(%address, rules = config.policy.is_active(), "the proxy listens");
         let upstream = config.upstream.clone();
         let sweep = pool.clone();
         let ends = drain.clone();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::credential::CredentialSource;
 use super::grants::CallerRole;
 use super::misconfigured;
+use super::policy::Policy;
 use crate::base::{Process, Result};
 use crate::config::schema;
 
@@ -44,7 +45,9 @@ pub struct ProxyConfig {
     pub audit_path: PathBuf,
     /// Where the real credential comes from.
     pub credential: Arc<dyn CredentialSource>,
-    /// Clock, and `SSL_CERT_FILE`.
+    /// What tool calls may do.
+    pub policy: Arc<Policy>,
+    /// Clock, `SSL_CERT_FILE`, and the home that `~` stands for.
     pub process: Process,
 }
 
@@ -61,17 +64,10 @@ impl ProxyConfig {
         process: Process,
     ) -> Result<ProxyConfig> {
         let proxy = &settings.proxy;
-        let unserved = [
-            ("[[proxy.fallback]]", !proxy.fallback.is_empty()),
-            ("[proxy.policy] deny_path_globs", !proxy.policy.deny_path_globs.is_empty()),
-            ("[proxy.policy] egress_allowlist", !proxy.policy.egress_allowlist.is_empty()),
-        ];
-        if let Some((key, _)) = unserved.iter().find(|(_, set)| *set) {
+        if !proxy.fallback.is_empty() {
+            let key = "[[proxy.fallback]]";
             return Err(misconfigured(format!("{key} is set, and this version of lazy's proxy does not obey it yet"))
                 .hint(format!("remove {key} from lazy.toml")));
-        }
-        if proxy.policy.enforce {
-            tracing::warn!("[proxy.policy]: tool calls are recorded, not judged, in this version");
         }
         let roles = &settings.models.roles;
         let role_targets = [(CallerRole::Builder, &roles.builder), (CallerRole::Agent, &roles.agent)]
@@ -85,6 +81,7 @@ impl ProxyConfig {
             role_targets,
             audit_path,
             credential,
+            policy: Arc::new(Policy::from_settings(&proxy.policy, process.home().ok())),
             process,
         })
     }
@@ -130,6 +127,8 @@ mod tests {
         let config = read(|_| {}).expect("reads");
         assert_eq!((config.upstream.as_str(), config.port), ("https://api.anthropic.com", None));
         assert!(config.role_targets.is_empty());
+        assert!(config.policy.is_active(), "enforced unless switched off");
+        assert!(!read(|settings| settings.proxy.policy.enforce = false).expect("reads").policy.is_active());
     }
 
     #[test]
@@ -155,10 +154,15 @@ mod tests {
 
     #[test]
     fn what_is_not_obeyed_is_refused() {
-        let globs = |settings: &mut schema::Config| settings.proxy.policy.deny_path_globs = vec!["/etc/**".into()];
-        let error = read(globs).map(|_| ()).expect_err("refused");
+        let fallback = |settings: &mut schema::Config| {
+            settings.proxy.fallback = vec![schema::Fallback {
+                upstream: "http://localhost:1".into(),
+                model: None,
+                credential: schema::FallbackCredential::None,
+            }];
+        };
+        let error = read(fallback).map(|_| ()).expect_err("refused");
         assert_eq!(error.kind(), Kind::Config);
-        assert!(error.to_string().contains("deny_path_globs"));
-        assert!(read(|settings| settings.proxy.policy.egress_allowlist = vec!["x".into()]).is_err());
+        assert!(error.to_string().contains("proxy.fallback"));
     }
 }

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
 use super::audit::Entry;
-use super::gate::{Effect, Gate};
+use super::gate::decode::Decoder;
+use super::gate::{Effect, Gate, Passage};
 use super::pool::Lease;
 use super::usage::Scanner;
 use crate::base::{Error, Kind, Result};
@@ -20,6 +21,8 @@ use crate::base::{Error, Kind, Result};
 /// A response body that passes on what its upstream sends.
 pub(super) struct Tee {
     upstream: Incoming,
+    /// For an encoded body whose plain bytes are needed.
+    decoder: Option<Decoder>,
     gate: Box<dyn Gate>,
     scanner: Scanner,
     /// Chunks that may go out.
@@ -39,6 +42,7 @@ impl Tee {
     pub fn new(upstream: Incoming, gate: Box<dyn Gate>, scanner: Scanner, entry: Entry, lease: Lease) -> Self {
         let mut tee = Tee {
             upstream,
+            decoder: None,
             gate,
             scanner,
             ready: VecDeque::new(),
@@ -54,6 +58,38 @@ impl Tee {
         tee
     }
 
+    /// The same body, decoded on the way.
+    pub fn decoded(mut self, decoder: Option<Decoder>) -> Self {
+        self.decoder = decoder;
+        self
+    }
+
+    /// Gives the next bytes of the upstream to the gate and keeps them for the scanner.
+    fn pass(&mut self, chunk: Bytes) -> Result<Passage> {
+        let chunk = match &mut self.decoder {
+            Some(decoder) => decoder.decode(&chunk)?,
+            None => chunk,
+        };
+        self.see(chunk)
+    }
+
+    fn see(&mut self, chunk: Bytes) -> Result<Passage> {
+        if chunk.is_empty() {
+            return Ok(Passage::On);
+        }
+        self.unseen = Some(chunk.clone());
+        self.gate.pass(chunk, &mut self.ready)
+    }
+
+    /// The upstream's body ended whole.
+    fn pass_end(&mut self) -> Result<Passage> {
+        let rest = self.decoder.as_mut().map_or_else(|| Ok(Bytes::new()), Decoder::finish)?;
+        match self.see(rest)? {
+            Passage::On => self.gate.end(&mut self.ready),
+            over => Ok(over),
+        }
+    }
+
     fn look(&mut self) {
         self.written = false;
         if let Some(chunk) = self.unseen.take() {
@@ -67,7 +103,7 @@ impl Tee {
         if error.is_none() {
             lease.release();
         }
-        entry.close(self.scanner.finish(), self.gate.denials(), error);
+        entry.close(self.scanner.finish(), self.gate.findings(), error);
     }
 
     /// Ends both sides: the client's stream breaks after what may still go out.
@@ -102,11 +138,14 @@ impl HttpBody for Tee {
                         Ok(chunk) => chunk,
                         Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
                     };
-                    this.unseen = Some(chunk.clone());
-                    if let Err(error) = this.gate.pass(chunk, &mut this.ready) {
-                        this.break_off(error, cx);
-                        if this.ready.is_empty() {
-                            return Poll::Pending;
+                    match this.pass(chunk) {
+                        Ok(Passage::On) => {}
+                        Ok(Passage::Over(why)) => this.end(Some(why)),
+                        Err(error) => {
+                            this.break_off(error, cx);
+                            if this.ready.is_empty() {
+                                return Poll::Pending;
+                            }
                         }
                     }
                 }
@@ -114,8 +153,9 @@ impl HttpBody for Tee {
                     this.break_off(Error::new(Kind::Lost, "the upstream broke off its response").caused_by(source), cx);
                     return Poll::Pending;
                 }
-                Poll::Ready(None) => match this.gate.end(&mut this.ready) {
-                    Ok(()) => this.end(None),
+                Poll::Ready(None) => match this.pass_end() {
+                    Ok(Passage::On) => this.end(None),
+                    Ok(Passage::Over(why)) => this.end(Some(why)),
                     Err(error) => {
                         this.break_off(error, cx);
                         return Poll::Pending;

@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::{Ledger, Record};
 use crate::proxy::extract::{Extract, Scrubber, tier};
-use crate::proxy::gate::Enforcement;
+use crate::proxy::gate::Findings;
 use crate::proxy::usage::Told;
 
 /// What is read from a request, at once or on another thread.
@@ -45,7 +45,12 @@ impl Closing {
         }
         // Credentials never stand where a client put them either: in a path, in the text of an error.
         let texts = [Some(&mut record.path), record.error.as_mut(), record.task_id.as_mut(), record.role.as_mut()];
-        for text in texts.into_iter().flatten() {
+        let reasons = record.enforcement.iter_mut().flatten().map(|denial| &mut denial.reason);
+        let arguments = record
+            .judged
+            .iter_mut()
+            .flat_map(|call| call.paths.iter_mut().chain(call.url.as_mut()).chain(call.command.as_mut()));
+        for text in texts.into_iter().flatten().chain(reasons).chain(arguments) {
             *text = self.scrubber.scrub(text).into_owned();
         }
         record
@@ -106,11 +111,11 @@ impl Entry {
     }
 
     /// The request is over, whole (`None`) or with an error.
-    pub fn close(mut self, told: Told, denials: Vec<Enforcement>, error: Option<String>) {
-        self.end(told, denials, error);
+    pub fn close(mut self, told: Told, findings: Findings, error: Option<String>) {
+        self.end(told, findings, error);
     }
 
-    fn end(&mut self, told: Told, denials: Vec<Enforcement>, error: Option<String>) {
+    fn end(&mut self, told: Told, findings: Findings, error: Option<String>) {
         let elapsed = self.elapsed();
         let Some(mut closing) = self.open.take() else { return };
         let record = &mut closing.record;
@@ -120,7 +125,9 @@ impl Entry {
         record.usage_partial = error.is_some() && told.usage.is_some();
         record.usage = told.usage;
         record.stop_reason = told.stop_reason;
-        record.enforcement = (!denials.is_empty()).then_some(denials);
+        record.enforcement = (!findings.denials.is_empty()).then_some(findings.denials);
+        record.judged = findings.judged;
+        record.unjudged = findings.unjudged;
         record.error = error;
         self.ledger.put(closing);
     }
@@ -136,6 +143,6 @@ pub(in crate::proxy) const DISCONNECTED: &str = "client disconnected";
 impl Drop for Entry {
     fn drop(&mut self) {
         // hyper drops the handler of a client that hung up: the entry falls with it.
-        self.end(Told::default(), Vec::new(), Some(DISCONNECTED.into()));
+        self.end(Told::default(), Findings::default(), Some(DISCONNECTED.into()));
     }
 }

@@ -1,20 +1,25 @@
 //! The trail: one JSON line for each request, written off the request's path, bounded in size.
 //!
 //! `<data>/logs/proxy-audit.jsonl` and one older segment `.1`; each at most 4 MiB. Disposable telemetry: a write that
-//! fails is logged and costs its records, never a request.
+//! fails is logged and costs its records, never a request. What is there can be trusted as far as [`verify()`] says: every
+//! line carries the hash of the one before it, across the rotation too ([`chain`]).
 
+mod chain;
 mod entry;
+mod verify;
 mod writer;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use verify::{Fault, Finding, Verdict, verify};
+
 pub(super) use entry::{DISCONNECTED, Entry, Extraction};
 pub(super) use writer::Ledger;
 
 use super::extract::{Endpoint, RequestShape, ToolResult, ToolUse};
-use super::gate::Enforcement;
+use super::gate::{Enforcement, Judged};
 use super::usage::Usage;
 use crate::base::{Result, files};
 
@@ -74,6 +79,18 @@ pub struct Record {
     pub reroute: Option<Reroute>,
     /// What was denied.
     pub enforcement: Option<Vec<Enforcement>>,
+    /// The calls that the response proposed, each with its verdict; none when no rule was active.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub judged: Vec<Judged>,
+    /// Why a part of the response passed without being judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unjudged: Option<String>,
+    /// The record's number in the chain, from 1; records of older versions have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n: Option<u64>,
+    /// The blake3 hash of the line before this one, without its end; empty for the first of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prev: Option<String>,
 }
 
 /// A request that went to another target than the first.
@@ -111,11 +128,16 @@ pub fn read(path: &Path, limit: usize) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     for segment in [older(path), path.to_path_buf()] {
         let bytes = files::read_optional(&segment)?.unwrap_or_default();
-        let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Record>(line).ok());
-        records.extend(lines.filter(|record| !record.id.is_empty()));
+        records.extend(parse(&bytes));
     }
     records.drain(..records.len().saturating_sub(limit));
     Ok(records)
+}
+
+/// The records of a segment, oldest first. Lines that are none are skipped.
+pub fn parse(segment: &[u8]) -> Vec<Record> {
+    let lines = segment.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Record>(line).ok());
+    lines.filter(|record| !record.id.is_empty()).collect()
 }
 
 /// The older segment of a trail.

@@ -1,16 +1,15 @@
 //! The one task that writes the trail.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::chain::{self, Head, Opened};
 use super::entry::Closing;
 use super::{Record, SEGMENT, older};
-use crate::base::{Result, ResultExt, files};
+use crate::base::{Error, Result, ResultExt};
 use crate::proxy::activity::{Activity, Event};
 
 /// How many records are written with one call.
@@ -61,7 +60,8 @@ async fn write_all(mut receiver: mpsc::UnboundedReceiver<Message>, mut trail: Tr
         }
         if !records.is_empty() {
             let written = tokio::task::spawn_blocking(move || {
-                let outcome = trail.append(&records);
+                let mut records = records;
+                let outcome = trail.append(&mut records);
                 (trail, records, outcome)
             });
             // The task fails only when the runtime ends, and the trail with it.
@@ -80,81 +80,90 @@ async fn write_all(mut receiver: mpsc::UnboundedReceiver<Message>, mut trail: Tr
     }
 }
 
-/// The live file and its size.
+/// The live file and the end of the chain in it.
 #[derive(Debug)]
-struct Trail {
+pub(super) struct Trail {
     path: PathBuf,
-    live: Option<(File, u64)>,
+    live: Option<Opened>,
+    /// The end of the chain, as far as this process wrote it.
+    head: Option<Head>,
 }
 
 impl Trail {
-    fn new(path: PathBuf) -> Self {
-        Trail { path, live: None }
+    /// The trail at `path`, which may not be there yet.
+    pub fn new(path: PathBuf) -> Self {
+        Trail { path, live: None, head: None }
     }
 
-    fn append(&mut self, records: &[Record]) -> Result<()> {
+    /// Appends the records and gives each its place in the chain.
+    pub fn append(&mut self, records: &mut [Record]) -> Result<()> {
         let mut lines = Vec::new();
+        let mut head = self.ready()?;
         for record in records {
+            (record.n, record.prev) = (Some(head.n + 1), Some(head.last.clone()));
             let at = lines.len();
             if serde_json::to_writer(&mut lines, record).is_err() {
                 lines.truncate(at);
                 continue;
             }
+            head = Head { n: head.n + 1, last: chain::hash(&lines[at..]), ..head };
             lines.push(b'\n');
             if lines.len() as u64 >= SEGMENT / 4 {
-                self.write(&lines)?;
+                head.begins = self.write(&lines, &head)?;
                 lines.clear();
             }
         }
-        if lines.is_empty() { Ok(()) } else { self.write(&lines) }
+        if !lines.is_empty() {
+            self.write(&lines, &head)?;
+        }
+        Ok(())
     }
 
-    /// Appends whole lines; a failure forgets the file, so that the next batch opens it anew.
-    fn write(&mut self, lines: &[u8]) -> Result<()> {
-        let outcome = self.try_write(lines);
+    /// Opens the live file when it is not open, or gone: it may be deleted at any time.
+    fn ready(&mut self) -> Result<Head> {
+        if self.live.is_none() || !self.path.exists() {
+            let swept = !self.path.exists() && Head::load(&self.path).is_none();
+            let mut opened = chain::open(&self.path)?;
+            // A write that failed half-way may have left whole lines.
+            if let Some(known) = self.head.take().filter(|known| known.n >= opened.head.n) {
+                // With the head the whole past was thrown away, not a part of it.
+                let begins = if swept { known.n + 1 } else { known.begins };
+                opened.head = Head { begins, ..known };
+            }
+            self.live = Some(opened);
+        }
+        let opened = self.live.as_ref().ok_or_else(|| Error::internal("the audit trail is not open"))?;
+        Ok(opened.head.clone())
+    }
+
+    /// Appends whole lines, after which the chain ends in `head`; tells where the kept chain begins. A failure forgets
+    /// the file, so that the next batch opens it anew.
+    fn write(&mut self, lines: &[u8], head: &Head) -> Result<u64> {
+        let outcome = self.try_write(lines, head);
         if outcome.is_err() {
             self.live = None;
         }
         outcome
     }
 
-    fn try_write(&mut self, lines: &[u8]) -> Result<()> {
+    fn try_write(&mut self, lines: &[u8], head: &Head) -> Result<u64> {
         let doing = || format!("cannot write {}", self.path.display());
-        // Somebody may have deleted the file, which is allowed at any time.
-        let (mut file, mut size) = match self.live.take().filter(|_| self.path.exists()) {
-            Some(live) => live,
-            None => open(&self.path)?,
-        };
-        if size > 0 && size + lines.len() as u64 > SEGMENT {
+        let mut live = self.live.take().ok_or_else(|| Error::internal("the audit trail is not open"))?;
+        if live.size > 0 && live.size + lines.len() as u64 > SEGMENT {
             std::fs::rename(&self.path, older(&self.path)).io_context(doing)?;
-            (file, size) = open(&self.path)?;
+            let begins = live.first;
+            live = Opened { head: Head { begins, ..live.head }, ..chain::open(&self.path)? };
+            live.first = live.head.n + 1;
         }
-        file.write_all(lines).io_context(doing)?;
-        self.live = Some((file, size + lines.len() as u64));
-        Ok(())
+        live.file.write_all(lines).io_context(doing)?;
+        live.size += lines.len() as u64;
+        live.head = Head { begins: live.head.begins, ..head.clone() };
+        live.head.save(&self.path)?;
+        let begins = live.head.begins;
+        self.head = Some(live.head.clone());
+        self.live = Some(live);
+        Ok(begins)
     }
-}
-
-fn open(path: &Path) -> Result<(File, u64)> {
-    if let Some(parent) = path.parent() {
-        files::create_dir(parent)?;
-    }
-    let doing = || format!("cannot open {}", path.display());
-    // Read as well: a line that a crash cut short gets its end before anything follows it.
-    let mut file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path).io_context(doing)?;
-    let mut size = file.metadata().io_context(doing)?.len();
-    if size > 0 && !ends_with_line(&file, size).io_context(doing)? {
-        file.write_all(b"\n").io_context(doing)?;
-        size += 1;
-    }
-    Ok((file, size))
-}
-
-fn ends_with_line(file: &File, size: u64) -> std::io::Result<bool> {
-    use std::os::unix::fs::FileExt;
-    let mut last = [0];
-    file.read_exact_at(&mut last, size - 1)?;
-    Ok(last == *b"\n")
 }
 
 #[cfg(test)]
@@ -172,7 +181,7 @@ mod tests {
         let path = dir.path().join("logs/audit.jsonl");
         let mut trail = Trail::new(path.clone());
         for seq in 0..30 {
-            trail.append(&[record(seq, "x".repeat(1 << 19))]).expect("writes");
+            trail.append(&mut [record(seq, "x".repeat(1 << 19))]).expect("writes");
         }
         let sizes: Vec<u64> =
             [path.clone(), older(&path)].iter().map(|p| std::fs::metadata(p).expect("segment").len()).collect();
@@ -189,10 +198,10 @@ mod tests {
         let path = dir.path().join("audit.jsonl");
         assert!(read(&path, 10).expect("missing is empty").is_empty());
         let mut trail = Trail::new(path.clone());
-        trail.append(&[record(1, "a".into())]).expect("writes");
+        trail.append(&mut [record(1, "a".into())]).expect("writes");
         drop(trail);
         std::fs::OpenOptions::new().append(true).open(&path).expect("opens").write_all(b"{\"id\":\"to").expect("tears");
-        Trail::new(path.clone()).append(&[record(2, "b".into())]).expect("writes");
+        Trail::new(path.clone()).append(&mut [record(2, "b".into())]).expect("writes");
         assert_eq!(read(&path, 10).expect("reads").iter().map(|r| r.seq).collect::<Vec<_>>(), [1, 2]);
     }
 
@@ -201,9 +210,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp dir");
         let path = dir.path().join("audit.jsonl");
         let mut trail = Trail::new(path.clone());
-        trail.append(&[record(1, "a".into())]).expect("writes");
+        trail.append(&mut [record(1, "a".into())]).expect("writes");
         std::fs::remove_file(&path).expect("removes");
-        trail.append(&[record(2, "b".into())]).expect("writes");
+        trail.append(&mut [record(2, "b".into())]).expect("writes");
         assert_eq!(read(&path, 10).expect("reads").len(), 1);
     }
 }

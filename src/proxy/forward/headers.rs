@@ -4,6 +4,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::proxy::caller::CREDENTIAL_HEADERS;
 use crate::proxy::gate::Effect;
+use crate::proxy::gate::decode::Coding;
 use crate::proxy::origin::Origin;
 
 /// Headers that belong to one connection.
@@ -47,6 +48,13 @@ pub(super) fn prepare_response(headers: &mut HeaderMap, effect: Effect) {
     if effect == Effect::MayChange {
         headers.remove(header::CONTENT_LENGTH);
     }
+}
+
+/// How a response is encoded; `None` when that cannot be decoded.
+pub(super) fn coding(headers: &HeaderMap) -> Option<Coding> {
+    let mut values = headers.get_all(header::CONTENT_ENCODING).into_iter();
+    let first = values.next().map(|value| value.to_str().unwrap_or("unknown"));
+    if values.next().is_some() { None } else { Coding::of(first) }
 }
 
 /// Whether a response is an event stream in plain text.
