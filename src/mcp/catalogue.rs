@@ -6,6 +6,8 @@
 use serde_json::{Value, json};
 
 use super::Toolset;
+use crate::model::exchange::TurnTag;
+use crate::rpc::commands::{INTERNAL_GIT, MERGE_MESSAGE_LIMIT};
 
 /// Whether a tool can change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,6 +203,29 @@ pub fn all() -> Vec<Tool> {
     ]
 }
 
+/// A tool of lazy's own supervisor: served, but in no list, suggested to nobody, and unknown to the server that agents
+/// talk to.
+pub fn internal(name: &str) -> Option<Tool> {
+    let commit = json!({ "type": "string", "description": "A full commit id", "pattern": "^[0-9a-f]{40}$" });
+    let phases = TurnTag::ALL.map(TurnTag::as_str);
+    let message = json!({ "type": "string", "description": "The merge's message", "minLength": 1, "maxLength": MERGE_MESSAGE_LIMIT });
+    (name == INTERNAL_GIT).then(|| Tool {
+        name: INTERNAL_GIT,
+        description: "Moves refs where the shared git directory is read-only.",
+        access: Access::Write,
+        schema: object(
+            &["operation"],
+            json!({
+                "operation": { "type": "string", "description": "What to do", "enum": ["merge", "merge_abort", "merge_commit", "reset_hard_head", "tag"] },
+                "target": commit,
+                "message": message,
+                "phase": { "type": "string", "description": "Which commit of the turn", "enum": phases },
+                "sha": commit,
+            }),
+        ),
+    })
+}
+
 /// The tools of a toolset.
 pub fn of(toolset: Toolset) -> Vec<Tool> {
     all().into_iter().filter(|tool| toolset == Toolset::Full || tool.access == Access::Read).collect()
@@ -237,6 +262,14 @@ mod tests {
             super::super::schema::check_schema(&tool.schema).unwrap_or_else(|why| panic!("{}: {why}", tool.name));
             assert!(tool.name.starts_with("lazy_") && !tool.description.contains("  "), "{}", tool.name);
         }
+    }
+
+    #[test]
+    fn the_supervisors_own_tool_is_in_no_list() {
+        let tool = internal(INTERNAL_GIT).expect("served");
+        super::super::schema::check_schema(&tool.schema).expect("enforced in full");
+        assert!(all().iter().all(|tool| tool.name != INTERNAL_GIT));
+        assert!(find(INTERNAL_GIT).is_none() && internal("lazy_commit").is_none());
     }
 
     #[test]

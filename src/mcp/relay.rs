@@ -26,6 +26,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(250);
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
 
 /// The way to the daemon, shared by every call.
+#[derive(Debug)]
 pub struct Relay {
     path: PathBuf,
     config: Mutex<McpConfig>,
@@ -51,6 +52,15 @@ pub(super) async fn load_config(path: &Path) -> Result<McpConfig> {
 }
 
 impl Relay {
+    /// A relay from the configuration at `path`.
+    ///
+    /// # Errors
+    /// When it is missing or not readable.
+    pub async fn open(path: PathBuf) -> Result<Relay> {
+        let config = load_config(&path).await?;
+        Ok(Relay::new(path, config))
+    }
+
     /// A relay from a configuration that was read from `path`.
     pub fn new(path: PathBuf, config: McpConfig) -> Relay {
         Relay { path, config: Mutex::new(config) }

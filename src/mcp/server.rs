@@ -1,16 +1,20 @@
 //! The loop: one line in, its work on its own, one line out.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::message::{self, INVALID_PARAMS, Incoming, METHOD_NOT_FOUND};
 use super::relay::Relay;
 use super::{SERVER_KEY, Toolset, catalogue, schema};
+use crate::base::text::plural;
 use crate::base::{Process, Result, ResultExt};
 use crate::proc::lines::{Line, Lines};
 
@@ -24,7 +28,11 @@ const LINE_LIMIT: usize = 32 << 20;
 /// What the model is told about the server.
 const INSTRUCTIONS: &str = include_str!("../../assets/prompts/mcp-server-instructions.md");
 
-/// Serves until the end of input, then until every call is answered.
+/// How long calls under way may still be answered after the client closed its end. What they asked for goes on in the
+/// daemon; a wait of hours must not keep this process.
+const FAREWELL: Duration = Duration::from_millis(700);
+
+/// Serves until the end of input, and then as long as calls are under way, at most [`FAREWELL`].
 pub async fn serve(
     process: &Process,
     relay: Relay,
@@ -37,10 +45,14 @@ pub async fn serve(
     let mut lines = Lines::with_limit(input, LINE_LIMIT);
     let mut calls: JoinSet<()> = JoinSet::new();
     let mut open = true;
+    let mut end = pin!(tokio::time::sleep(Duration::ZERO));
     while open || !calls.is_empty() || !replies.is_empty() {
         tokio::select! {
             line = lines.next(), if open => match line.io_context(|| "cannot read from the client".into())? {
-                None => open = false,
+                None => {
+                    open = false;
+                    end.as_mut().reset(Instant::now() + FAREWELL);
+                }
                 Some(Line::Whole(line)) => {
                     let (server, sender) = (Arc::clone(&server), sender.clone());
                     calls.spawn(async move { server.take(&line, &sender).await });
@@ -51,10 +63,14 @@ pub async fn serve(
                 let mut bytes = reply.to_string().into_bytes();
                 bytes.push(b'\n');
                 let written = async { output.write_all(&bytes).await?; output.flush().await };
-                // A client that closed its end wants no more answers; the calls under way still end.
+                // A client that closed its end wants no more answers.
                 if written.await.is_err() {
-                    open = false;
+                    break;
                 }
+            }
+            () = &mut end, if !open => {
+                process.err_line(format!("[lazy-mcp] the client is gone; {} left to the daemon", plural(calls.len(), "call")));
+                break;
             }
             Some(ended) = calls.join_next() => {
                 if let Err(error) = ended {
@@ -206,14 +222,19 @@ mod tests {
     use crate::rpc::mcp_config::McpConfig;
     use crate::rpc::tokens::Token;
 
-    async fn talk(toolset: Toolset, lines: &str) -> Vec<Value> {
-        let dir = tempfile::tempdir().expect("temp dir");
-        let config = McpConfig {
+    fn config(target: String) -> McpConfig {
+        McpConfig {
             token: Token::random(),
             project_root: "/p".into(),
             task_id: "x".into(),
-            target: "http://127.0.0.1:1".into(),
-        };
+            target,
+            reach: Default::default(),
+        }
+    }
+
+    async fn talk(toolset: Toolset, lines: &str) -> Vec<Value> {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let config = config("http://127.0.0.1:1".into());
         let process = Process::fake(["lazy"], &[], dir.path(), Millis(0));
         let (mut reader, writer) = tokio::io::duplex(1 << 20);
         let relay = Relay::new(dir.path().join("none.json"), config);
@@ -257,6 +278,26 @@ mod tests {
         assert_eq!(code(&talk(Toolset::Full, &call("lazy_commit", "[]")).await), Some(INVALID_PARAMS));
         let refused = talk(Toolset::Read, &call("lazy_commit", r#"{"message":"x"}"#)).await;
         assert_eq!(refused[0]["result"]["isError"], true);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_gone_is_not_outlived_by_its_calls() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let daemon = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let relay = Relay::new(
+            dir.path().join("none.json"),
+            config(format!("http://{}", daemon.local_addr().expect("address"))),
+        );
+        let process = Process::fake(["lazy"], &[], dir.path(), Millis(0));
+        let (mut client, input) = tokio::io::duplex(1 << 16);
+        let serving = tokio::spawn(async move {
+            serve(&process, relay, Toolset::Full, input, tokio::io::sink()).await.expect("serves");
+        });
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lazy_wait","arguments":{"task_id":"x"}}}"#;
+        client.write_all(format!("{call}\n").as_bytes()).await.expect("writes");
+        let (_held, _) = daemon.accept().await.expect("the call reaches a daemon that never answers");
+        drop(client);
+        tokio::time::timeout(Duration::from_secs(5), serving).await.expect("it ends").expect("joins");
     }
 
     #[tokio::test]
