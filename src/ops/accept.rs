@@ -4,13 +4,13 @@
 //! only if no uncommitted file is in the way. A crash between the merge and its record is found again by the annotated
 //! tag `lazy-accept-<task id>`.
 
-use super::{Caller, Ctx, Narrator, Operation, finish, gates, launch, lookup, raised, reconcile};
+use super::{Caller, Ctx, Narrator, Operation, finish, gates, launch, lookup, protecting, raised, reconcile};
 use crate::base::{Error, Result, checkpoint, text};
 use crate::git::{DiffFormat, DiffRange, SquashMerge, Squashed};
 use crate::model::task::{META_ACCEPT_FROM, META_ACCEPT_TIP, META_MERGE_SHA};
 use crate::model::{CommitStatus, Outcome, Status, TaskId};
 use crate::rpc::commands::{Accept, AcceptParams, AcceptReport};
-use crate::store::{Change, Edit, SessionPatch, TaskPatch, TaskRow};
+use crate::store::{Change, Edit, SessionPatch, TaskRow};
 
 impl Operation for Accept {
     async fn run(ctx: &Ctx, caller: &Caller, params: AcceptParams, narrator: &Narrator) -> Result<AcceptReport> {
@@ -20,6 +20,7 @@ impl Operation for Accept {
         let _lock = ctx.lock_task(id).await;
         narrator.phase("checking");
         reconcile::unstrand_merge(ctx, id).await?;
+        protecting::finish(ctx, id).await?;
         let row = lookup::by_id(ctx, id)?;
         if row.status() == Status::Complete {
             return already(ctx, &row);
@@ -138,14 +139,11 @@ pub(super) async fn complete(
     decisions: Vec<Edit>,
 ) -> Result<(Vec<TaskId>, Vec<String>)> {
     let row = lookup::by_id(ctx, id)?;
-    let children: Vec<TaskId> =
-        ctx.store().children(id).iter().filter(|child| !child.status().is_terminal()).map(|child| child.id()).collect();
+    let mut children: Vec<TaskId> = finish::open_children(ctx, id).iter().map(|child| child.id()).collect();
+    let heir = lookup::heir(ctx, &row);
     // Decisions on raised items count only with the merge they were made for.
     let mut edits = decisions;
-    for child in &children {
-        let patch = TaskPatch { target: Some(row.target().clone()), ..TaskPatch::default() };
-        edits.push(Edit::new(*child, Change::Task(Box::new(patch))));
-    }
+    edits.extend(children.iter().map(|child| finish::retarget(*child, &heir)));
     let patch = SessionPatch { ended: Some((ctx.process().now(), Outcome::Accepted)), ..SessionPatch::default() };
     edits.push(Edit::new(id, Change::Session(Box::new(patch))));
     edits.push(Edit::new(id, Change::CommitsDecided(CommitStatus::Approved)));
@@ -160,6 +158,7 @@ pub(super) async fn complete(
     ));
     edits.push(Edit::new(id, Change::Status { to: Status::Complete, by: caller.by.clone() }));
     ctx.store().apply(edits)?;
+    children.extend(finish::retarget_latecomers(ctx, id, &heir)?);
     checkpoint::reach("ops.after-complete");
     let warnings = finish::clean_up(ctx, id, finish::Keep::Nothing).await;
     Ok((children, warnings))

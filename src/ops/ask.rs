@@ -27,7 +27,7 @@ impl Operation for Ask {
         let answer_sequence = {
             let _lock = ctx.lock_task(id).await;
             narrator.phase("asking");
-            launch_ask(ctx, caller, id, &question, &params).await?
+            launch_ask(ctx, caller, id, &question, &params, narrator).await?
         };
         narrator.phase("waiting for the answer");
         let deadline = tokio::time::Instant::now() + LIMIT;
@@ -49,7 +49,14 @@ impl Operation for Ask {
     }
 }
 
-async fn launch_ask(ctx: &Ctx, caller: &Caller, id: TaskId, question: &str, params: &AskParams) -> Result<u32> {
+async fn launch_ask(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: TaskId,
+    question: &str,
+    params: &AskParams,
+    narrator: &Narrator,
+) -> Result<u32> {
     let row = lookup::by_id(ctx, id)?;
     launch::require_no_turn(&row)?;
     super::unblock::require_resting(ctx, id, "ask")?;
@@ -61,9 +68,7 @@ async fn launch_ask(ctx: &Ctx, caller: &Caller, id: TaskId, question: &str, para
             .hint(format!("lazy resume {name}")));
     }
     let effective = Effective::of(ctx, &record.task, None, params.effort, ctx.runner_kind(&row))?;
-    let runner = ctx.runner_of(effective.runner)?;
-    runner.require_available(ctx.config(), effective.agent.id())?;
-    launch::require_credential(ctx, effective.agent)?;
+    launch::require_ready(ctx, &effective, &row, narrator).await?;
     let target_branch = lookup::target_branch(ctx, &row)?;
     let head = launch::head(ctx, &record, &effective, &target_branch, prompting::Variant::Ask)?;
     let sequence = record.next_sequence();
@@ -98,7 +103,7 @@ async fn launch_ask(ctx: &Ctx, caller: &Caller, id: TaskId, question: &str, para
         maintain: Vec::new(),
     });
     let row = lookup::by_id(ctx, id)?;
-    if let Err(error) = launch::launch(ctx, &row, &effective, &command).await {
+    if let Err(error) = launch::launch(ctx, &row, &effective, &command, narrator).await {
         super::reconcile::abandon_in_flight(ctx, id, &format!("the question could not be put: {error}")).await?;
         return Err(error);
     }

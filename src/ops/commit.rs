@@ -22,15 +22,8 @@ impl Operation for CommitWork {
                 row.task.display_id()
             ))
         })?;
-        let own = row.session.as_ref().map(|session| session.git_branch.clone());
-        let checked_out = worktree.branch()?;
-        if checked_out != own {
-            return Err(Error::conflict(format!(
-                "the worktree is on {}, not on the task's branch {}; check that branch out again before you commit",
-                checked_out.unwrap_or_else(|| "no branch".into()),
-                own.unwrap_or_default()
-            )));
-        }
+        let worktree = lookup::on_own_branch(worktree, &row)?;
+        super::internal_git::require_honest_merge(ctx, &row, &worktree)?;
         let Some(done) = worktree.commit(&message, &params.files).await? else {
             return Ok(CommitReport {
                 committed: false,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{Notify, OwnedMutexGuard};
 
+use super::heavy::Heavy;
 use crate::base::{Process, Result};
 use crate::config::{Config, project::Project};
 use crate::exchange::Mailbox;
@@ -38,6 +39,8 @@ pub struct GrantRequest {
     pub run_name: String,
     /// Where it runs: decides by which name it reaches this machine.
     pub runner: RunnerKind,
+    /// The directory it works in.
+    pub worktree: PathBuf,
     /// The variables from which its agent takes a credential, best first.
     pub credential_vars: &'static [&'static str],
 }
@@ -49,6 +52,8 @@ pub struct Granted {
     pub env: Vec<(String, String)>,
     /// The minted configuration file.
     pub mcp_config: PathBuf,
+    /// The directory with the link's socket, where containers use one.
+    pub link_dir: Option<PathBuf>,
 }
 
 /// The parts of a [`Ctx`].
@@ -81,6 +86,9 @@ struct Inner {
     /// Tasks whose launch is under way: their run may not exist yet.
     launching: Mutex<HashSet<TaskId>>,
     wake: Notify,
+    /// They remember what they know of their engine.
+    runners: Mutex<HashMap<RunnerKind, Runner>>,
+    heavy: Heavy,
 }
 
 /// A slot for a launch under way, given back when dropped.
@@ -98,7 +106,14 @@ impl Drop for LaunchSlot {
 impl Ctx {
     /// A context from its parts.
     pub fn new(parts: CtxParts) -> Ctx {
-        Ctx(Arc::new(Inner { parts, locks: Mutex::default(), launching: Mutex::default(), wake: Notify::new() }))
+        Ctx(Arc::new(Inner {
+            parts,
+            locks: Mutex::default(),
+            launching: Mutex::default(),
+            wake: Notify::new(),
+            runners: Mutex::default(),
+            heavy: Heavy::default(),
+        }))
     }
 
     /// The daemon's process.
@@ -129,6 +144,11 @@ impl Ctx {
     /// Where accepted work goes.
     pub fn forge(&self) -> &Forge {
         &self.0.parts.forge
+    }
+
+    /// The places for reads that go through every record.
+    pub(super) fn heavy(&self) -> &Heavy {
+        &self.0.heavy
     }
 
     /// How runs reach the daemon.
@@ -169,7 +189,13 @@ impl Ctx {
 
     /// The runner of a kind.
     pub fn runner_of(&self, kind: RunnerKind) -> Result<Runner> {
-        Runner::for_kind(kind, self.process(), &self.project().root)
+        let mut runners = self.0.runners.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runner) = runners.get(&kind) {
+            return Ok(runner.clone());
+        }
+        let runner = Runner::for_kind(kind, self.process(), &self.project().root)?;
+        runners.insert(kind, runner.clone());
+        Ok(runner)
     }
 
     /// The lifecycle lock of a task: whoever moves it holds this.

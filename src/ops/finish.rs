@@ -1,9 +1,14 @@
 //! `reject` and `close`: a task ends without being merged. Its branch and its history are kept.
+//!
+//! No open child is left with a parent that has ended: they are a refusal, or on request they merge where the parent
+//! would have. What of the parent's work is in their branches is told then: it was turned down, and would come back.
 
-use super::{Caller, Ctx, Narrator, Operation, lookup, raised, reconcile, stop};
+use std::sync::Arc;
+
+use super::{Caller, Ctx, Narrator, Operation, lookup, protecting, raised, reconcile, stop};
 use crate::base::{Error, Result};
 use crate::git::Worktree;
-use crate::model::{CommitStatus, Outcome, Status, TaskId};
+use crate::model::{CommitStatus, Outcome, Status, Target, TaskId};
 use crate::rpc::commands::{Close, ReasonParams, Reject, StatusReport};
 use crate::store::{Change, Edit, SessionPatch, TaskPatch, TaskRow};
 
@@ -17,7 +22,7 @@ impl Operation for Reject {
                 .hint(format!("lazy close {name} --reason '…'")));
         }
         let reason = raised::require_reason(params.reason.as_deref(), "reject")?;
-        end(ctx, caller, &row, reason, params.accept_dirty_worktree, narrator).await
+        end(ctx, caller, &row, ("reject", &params), reason, narrator).await
     }
 }
 
@@ -26,7 +31,7 @@ impl Operation for Close {
         let row = lookup::row(ctx, caller, &params.task)?;
         caller.require_own_or_child(&row, "close")?;
         let reason = raised::require_reason(params.reason.as_deref(), "close")?;
-        end(ctx, caller, &row, reason, params.accept_dirty_worktree, narrator).await
+        end(ctx, caller, &row, ("close", &params), reason, narrator).await
     }
 }
 
@@ -34,14 +39,15 @@ async fn end(
     ctx: &Ctx,
     caller: &Caller,
     row: &TaskRow,
+    (verb, params): (&str, &ReasonParams),
     reason: String,
-    accept_dirty: bool,
     narrator: &Narrator,
 ) -> Result<StatusReport> {
     let id = row.id();
     let _lock = ctx.lock_task(id).await;
     narrator.phase("checking");
     reconcile::unstrand_merge(ctx, id).await?;
+    protecting::finish(ctx, id).await?;
     let row = lookup::by_id(ctx, id)?;
     let previous = row.status();
     let name = row.task.display_id();
@@ -58,10 +64,21 @@ async fn end(
         _ => {}
     }
     if let Some(worktree) = lookup::worktree(ctx, &row)
-        && !accept_dirty
+        && !params.accept_dirty_worktree
     {
         require_clean(&worktree, &row).await?;
     }
+    let heir = lookup::heir(ctx, &row);
+    let children = open_children(ctx, id);
+    if !params.retarget_children {
+        require_childless(ctx, &row, &children, &heir, verb)?;
+    }
+    if let Some(child) = children.iter().find(|child| child.status() == Status::Merging) {
+        let child = child.task.display_id();
+        return Err(Error::conflict(format!("its child {child} is being merged into task {name}"))
+            .hint(format!("lazy show {child}")));
+    }
+    let mut warnings = carried_work(ctx, &row, &children, &heir);
     let mut edits = vec![
         Edit::new(
             id,
@@ -74,17 +91,88 @@ async fn end(
         edits.insert(0, Edit::new(id, Change::Session(Box::new(patch))));
         edits.push(Edit::new(id, Change::CommitsDecided(CommitStatus::Rejected)));
     }
+    edits.extend(children.iter().map(|child| retarget(child.id(), &heir)));
     ctx.store().apply(edits)?;
+    let mut moved: Vec<TaskId> = children.iter().map(|child| child.id()).collect();
+    moved.extend(retarget_latecomers(ctx, id, &heir)?);
     narrator.phase("cleaning up");
-    let warnings = clean_up(ctx, id, Keep::Branch).await;
+    warnings.extend(clean_up(ctx, id, Keep::Branch).await);
     let row = lookup::by_id(ctx, id)?;
     Ok(StatusReport {
         task: lookup::brief(&row),
         previous,
         branch: row.session.as_ref().map(|session| session.git_branch.clone()),
         reason: Some(reason),
+        reparented_to: (!moved.is_empty()).then(|| lookup::branch_of(ctx, &heir).unwrap_or_default()),
+        reparented: moved.into_iter().map(|id| lookup::brief_now(ctx, id)).collect::<Result<_>>()?,
         warnings,
     })
+}
+
+/// The children of a task that have not ended.
+pub(super) fn open_children(ctx: &Ctx, id: TaskId) -> Vec<Arc<TaskRow>> {
+    ctx.store().children(id).into_iter().filter(|child| !child.status().is_terminal()).collect()
+}
+
+/// Sends a child's work elsewhere.
+pub(super) fn retarget(child: TaskId, to: &Target) -> Edit {
+    Edit::new(child, Change::Task(Box::new(TaskPatch { target: Some(to.clone()), ..TaskPatch::default() })))
+}
+
+/// Children made between the look at them and the end of their parent. There can be no more after it: the store takes
+/// none below a task that has ended.
+pub(super) fn retarget_latecomers(ctx: &Ctx, ended: TaskId, to: &Target) -> Result<Vec<TaskId>> {
+    let late: Vec<TaskId> = open_children(ctx, ended).iter().map(|child| child.id()).collect();
+    ctx.store().apply(late.iter().map(|child| retarget(*child, to)).collect())?;
+    Ok(late)
+}
+
+/// Refuses to end a task whose open children would be left with nowhere to merge into.
+fn require_childless(ctx: &Ctx, row: &TaskRow, children: &[Arc<TaskRow>], heir: &Target, verb: &str) -> Result<()> {
+    if children.is_empty() {
+        return Ok(());
+    }
+    let name = row.task.display_id();
+    let listed: Vec<String> =
+        children.iter().map(|child| format!("{} ({})", child.task.display_id(), child.status())).collect();
+    let count = match children.len() {
+        1 => "an open child that merges".to_string(),
+        count => format!("{count} open children that merge"),
+    };
+    let to = lookup::branch_of(ctx, heir).unwrap_or_else(|_| "the task above".into());
+    let mut error = Error::conflict(format!("task {name} has {count} into it: {}", listed.join(", ")));
+    for child in children.iter().take(3) {
+        error = error.hint(format!("lazy close {} --reason '…'", child.task.display_id()));
+    }
+    let carrying = carried_work(ctx, row, children, heir);
+    Err(error.hint(match carrying.is_empty() {
+        true => format!("to let them merge into {to} instead: lazy {verb} {name} --reason '…' --retarget-children"),
+        false => format!(
+            "to let them merge into {to} instead, with the work of {name} that is in their branches: \
+             lazy {verb} {name} --reason '…' --retarget-children"
+        ),
+    }))
+}
+
+/// A word for each child whose branch holds commits of this task that the new target has not: its accept brings them.
+fn carried_work(ctx: &Ctx, row: &TaskRow, children: &[Arc<TaskRow>], heir: &Target) -> Vec<String> {
+    let (Some(session), Ok(to)) = (&row.session, lookup::branch_of(ctx, heir)) else { return Vec::new() };
+    let carries = |child: &TaskRow| -> Option<bool> {
+        let branch = &child.session.as_ref()?.git_branch;
+        let shared = ctx.repo().merge_base(&session.git_branch, branch).ok()??;
+        // The empty first commit of a task is no work of it.
+        let own = ctx.repo().commits_between(&session.git_start_sha, &shared).ok()?;
+        let target = ctx.repo().branch_sha(&to).ok()??;
+        Some(own.len() > 1 && !ctx.repo().is_ancestor(&shared, &target).ok()?)
+    };
+    let name = row.task.display_id();
+    let carrying = children.iter().filter(|child| carries(child).unwrap_or_default());
+    carrying
+        .map(|child| {
+            let child = child.task.display_id();
+            format!("the branch of {child} holds work of {name}, which the accept of {child} brings into {to}")
+        })
+        .collect()
 }
 
 /// Refuses uncommitted changes and half-done merges, each with what can be done.
@@ -92,8 +180,9 @@ pub(super) async fn require_clean(worktree: &Worktree, row: &TaskRow) -> Result<
     let name = row.task.display_id();
     if let Some(state) = worktree.merge_state().await? {
         return Err(Error::conflict(format!("task {name} has an unresolved merge: {}", state.summary))
-            .hint(format!("lazy unblock {name} -m 'resolve the merge and conclude it with lazy_commit'"))
-            .hint(format!("cd '{}' && git merge --abort", worktree.path().display())));
+            .hint(format!("roll it back, with what it holds saved, and merge again: lazy sync {name}"))
+            .hint(format!("roll it back, with what it holds saved, and go on: lazy unblock {name} -m '…'"))
+            .hint(format!("only roll it back: cd '{}' && git merge --abort", worktree.path().display())));
     }
     let own = row.session.as_ref().map(|session| session.git_branch.clone());
     let checked_out = worktree.branch()?;

@@ -7,13 +7,10 @@ use crate::store::{TaskRecord, TaskRow};
 
 /// Refuses a target whose worktree is in use, unless its own agent is the one that accepts.
 pub(super) fn require_idle_parent(ctx: &Ctx, row: &TaskRow, own: Option<crate::model::TaskId>) -> Result<()> {
+    lookup::require_live_parent(ctx, row)?;
     let Some(parent) = row.parent() else { return Ok(()) };
     let parent = lookup::by_id(ctx, parent)?;
     let name = parent.task.display_id();
-    if parent.status().is_terminal() {
-        return Err(Error::conflict(format!("the parent task {name} is {}", parent.status()))
-            .hint(format!("lazy edit {} --parent <task or branch>", row.task.display_id())));
-    }
     let exempt = own == Some(parent.id()) && matches!(parent.status(), Status::Working | Status::Pairing);
     if parent.status().is_active() && !exempt {
         return Err(Error::conflict(format!(

@@ -3,13 +3,13 @@
 //! The turn is persisted before anything here happens, so that a crash at any point leaves a working task without a run,
 //! which reconciling takes up.
 
-use super::{Caller, Ctx, GrantRequest, lookup, prompting};
+use super::{Caller, Ctx, GrantRequest, Narrator, lookup, prompting};
 use crate::agent::Agent;
 use crate::base::{Error, Kind, Result, checkpoint};
 use crate::model::exchange::{Command, Head, PROTOCOL_VERSION};
 use crate::model::{Actor, Delivery, Effort, Role, RunnerKind, Session, Task, Turn, TurnKind};
 use crate::rpc::commands::LaunchReport;
-use crate::runner::LaunchSpec;
+use crate::runner::{GitDirs, LaunchSpec};
 use crate::store::{Change, Edit, SessionPatch, TaskRecord, TaskRow};
 
 /// Metadata key: turns in a row that no person asked for.
@@ -42,6 +42,15 @@ impl Effective {
         let effort = effort.or(task.effort()).unwrap_or(ctx.config().agent.effort);
         Ok(Effective { agent, model, effort, runner })
     }
+}
+
+/// A run that was launched.
+#[derive(Debug)]
+pub(super) struct Launched {
+    /// What its runner calls it.
+    pub run: String,
+    /// What the person should know.
+    pub warnings: Vec<String>,
 }
 
 /// The part of a command that every turn shares.
@@ -108,7 +117,28 @@ pub(super) fn carrying_feedback(mut turn: Turn) -> Turn {
 ///
 /// # Errors
 /// Whatever stopped the launch; the caller says what becomes of the task.
-pub(super) async fn launch(ctx: &Ctx, row: &TaskRow, effective: &Effective, command: &Command) -> Result<String> {
+pub(super) async fn launch(
+    ctx: &Ctx,
+    row: &TaskRow,
+    effective: &Effective,
+    command: &Command,
+    narrator: &Narrator,
+) -> Result<Launched> {
+    launch_with(ctx, row, effective, Some(command), narrator).await
+}
+
+/// Launches the run with nothing to do.
+pub(super) async fn idle(ctx: &Ctx, row: &TaskRow, effective: &Effective, narrator: &Narrator) -> Result<Launched> {
+    launch_with(ctx, row, effective, None, narrator).await
+}
+
+async fn launch_with(
+    ctx: &Ctx,
+    row: &TaskRow,
+    effective: &Effective,
+    command: Option<&Command>,
+    narrator: &Narrator,
+) -> Result<Launched> {
     let task_ref = row.task.task_ref().ok_or_else(|| Error::internal("a launched task has no ref"))?;
     let run = task_ref.run_name();
     let worktree = lookup::require_worktree(ctx, row)?;
@@ -119,29 +149,56 @@ pub(super) async fn launch(ctx: &Ctx, row: &TaskRow, effective: &Effective, comm
         task_ref: task_ref.to_string(),
         run_name: run.clone(),
         runner: effective.runner,
+        worktree: worktree.path().to_path_buf(),
         credential_vars: effective.agent.credential_vars(),
     })?;
-    checkpoint::reach("ops.before-command");
-    mailbox.write_command(command)?;
-    checkpoint::reach("ops.after-command");
+    let git = worktree.git_paths()?;
     let spec = LaunchSpec {
         task: row.id(),
         run: run.clone(),
+        agent_id: effective.agent.id().into(),
         project_root: ctx.project().root.clone(),
+        data_dir: ctx.project().data_dir.clone(),
         protocol_dir: mailbox.dir().to_path_buf(),
         worktree: worktree.path().to_path_buf(),
+        git: GitDirs {
+            common_dir: git.common_dir,
+            objects: git.objects,
+            git_dir: git.git_dir,
+            alternates: git.alternates,
+        },
+        identity: ctx.repo().identity().await?,
+        mcp_config: granted.mcp_config,
+        link_dir: granted.link_dir,
         env: granted.env,
     };
-    runner.launch(&spec).await?;
+    mailbox.create()?;
+    let prepared = runner.prepare(ctx.config(), &spec, &mut |text| narrator.note(text)).await?;
+    checkpoint::reach("ops.before-command");
+    if let Some(command) = command {
+        mailbox.write_command(command)?;
+    }
+    checkpoint::reach("ops.after-command");
+    let warnings = runner.launch(&spec, prepared).await?;
     checkpoint::reach("ops.after-launch");
     let patch = SessionPatch {
-        container_name: Some(Some(run.clone())),
+        container_name: Some(Some(runner.run_name(&run))),
         runner_type: Some(effective.runner),
         touched: true,
         ..SessionPatch::default()
     };
     ctx.store().apply(vec![Edit::new(row.id(), Change::Session(Box::new(patch)))])?;
-    Ok(run)
+    Ok(Launched { run: runner.run_name(&run), warnings })
+}
+
+/// Refuses a turn that could not be launched, before anything is recorded of it. Making an image can take minutes.
+pub(super) async fn require_ready(ctx: &Ctx, effective: &Effective, row: &TaskRow, narrator: &Narrator) -> Result<()> {
+    let runner = ctx.runner_of(effective.runner)?;
+    let standing = row.session.as_ref().and_then(|session| session.container_name.as_ref());
+    let run = standing.and_then(|_| row.task.task_ref()).map(|task_ref| task_ref.run_name());
+    let say = &mut |text: &str| narrator.note(text);
+    runner.require_ready(ctx.config(), effective.agent.id(), run.as_deref(), say).await?;
+    require_credential(ctx, effective.agent)
 }
 
 /// The report of a launched turn.
@@ -201,7 +258,7 @@ pub(super) fn require_no_turn(row: &TaskRow) -> Result<()> {
 }
 
 /// The credential a run needs, before anything is made for it.
-pub(super) fn require_credential(ctx: &Ctx, agent: Agent) -> Result<()> {
+fn require_credential(ctx: &Ctx, agent: Agent) -> Result<()> {
     if ctx.credential().is_some() || ctx.config().ollama.enabled || agent.credential_vars().is_empty() {
         return Ok(());
     }

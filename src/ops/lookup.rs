@@ -6,7 +6,7 @@ use super::{Caller, Ctx};
 use crate::base::{Error, Kind, Result};
 use crate::git::{Repo, Worktree};
 use crate::model::{Target, TaskId};
-use crate::rpc::commands::{MergeNote, TaskBrief};
+use crate::rpc::commands::{DamagedRecord, MergeNote, TaskBrief};
 use crate::store::{TaskRecord, TaskRow};
 
 /// The row that `text` names. An agent that names no task means its own.
@@ -58,7 +58,21 @@ fn with_matches(ctx: &Ctx, error: Error) -> Error {
     let ids = error.details().and_then(|details| details["matches"].as_array().cloned()).unwrap_or_default();
     let matches: Vec<TaskBrief> =
         ids.iter().filter_map(|id| ctx.store().row(id.as_str()?.parse().ok()?)).map(|row| brief(&row)).collect();
-    error.with_details(serde_json::json!({ "matches": matches }))
+    let name = error.details().map(|details| details["name"].clone());
+    error.with_details(serde_json::json!({ "matches": matches, "name": name }))
+}
+
+/// The records that cannot be read, looked at again: a mended one counts no more.
+pub(super) async fn damaged(ctx: &Ctx) -> Result<Vec<DamagedRecord>> {
+    let store = ctx.store().clone();
+    blocking(move || {
+        let record = |found: crate::store::Damaged| DamagedRecord {
+            id: found.task,
+            damaged: format!("{}: {}", found.path.display(), found.message),
+        };
+        Ok(store.damaged().into_iter().map(record).collect())
+    })
+    .await
 }
 
 /// A task in one line.
@@ -78,7 +92,12 @@ pub(super) fn brief_now(ctx: &Ctx, id: TaskId) -> Result<TaskBrief> {
 
 /// The branch a task's work goes into.
 pub(super) fn target_branch(ctx: &Ctx, row: &TaskRow) -> Result<String> {
-    match row.target() {
+    branch_of(ctx, row.target())
+}
+
+/// The branch that a target stands for.
+pub(super) fn branch_of(ctx: &Ctx, target: &Target) -> Result<String> {
+    match target {
         Target::Task { parent_task_id } => {
             let parent = by_id(ctx, *parent_task_id)?;
             let branch = parent.session.as_ref().map(|session| session.git_branch.clone());
@@ -93,6 +112,59 @@ pub(super) fn target_branch(ctx: &Ctx, row: &TaskRow) -> Result<String> {
         Target::Branch { branch } if !branch.is_empty() => Ok(branch.clone()),
         Target::Branch { .. } => ctx.repo().default_branch(ctx.remote()),
     }
+}
+
+/// The branch a task's work goes into, where a new turn or a merge needs one that lives.
+///
+/// # Errors
+/// [`Kind::Conflict`] when the parent has ended: its branch is no place to take work from or to bring it to.
+pub(super) fn live_target_branch(ctx: &Ctx, row: &TaskRow) -> Result<String> {
+    require_live_parent(ctx, row)?;
+    target_branch(ctx, row)
+}
+
+/// Refuses a task whose parent has ended.
+pub(super) fn require_live_parent(ctx: &Ctx, row: &TaskRow) -> Result<()> {
+    let Some(parent) = row.parent() else { return Ok(()) };
+    let parent = by_id(ctx, parent)?;
+    if !parent.status().is_terminal() {
+        return Ok(());
+    }
+    let (name, above) = (row.task.display_id(), parent.task.display_id());
+    Err(Error::conflict(format!(
+        "the parent task {above} is {}, so task {name} has nowhere to merge into",
+        parent.status()
+    ))
+    .hint(format!("lazy edit {name} --parent <task or branch>"))
+    .hint(format!("lazy reopen {above}")))
+}
+
+/// Why an open task has nowhere to merge into; `None` when it has.
+pub(super) fn orphaned(ctx: &Ctx, row: &TaskRow) -> Option<String> {
+    let parent = row.parent().filter(|_| !row.status().is_terminal())?;
+    match ctx.store().row(parent) {
+        Some(parent) if parent.status().is_terminal() => Some(format!("parent {}", parent.status())),
+        Some(_) => None,
+        None => Some("parent missing".into()),
+    }
+}
+
+/// Where work goes that cannot go into `row` any more: its target, above parents that have ended too.
+pub(super) fn heir(ctx: &Ctx, row: &TaskRow) -> Target {
+    let mut target = row.target().clone();
+    let mut seen = vec![row.id()];
+    while let Some(parent) = target.parent() {
+        match ctx.store().row(parent) {
+            Some(above) if above.status().is_terminal() && !seen.contains(&parent) => {
+                seen.push(parent);
+                target = above.target().clone();
+            }
+            Some(above) if !above.status().is_terminal() => return target,
+            // A circle or a record that cannot be read: nothing above it is known.
+            _ => return Target::default_branch(),
+        }
+    }
+    target
 }
 
 /// The worktree of a task, when it stands.
@@ -111,6 +183,20 @@ pub(super) fn require_worktree(ctx: &Ctx, row: &TaskRow) -> Result<Worktree> {
         let place = ctx.worktree_path(row).map(|path| format!(": {}", path.display())).unwrap_or_default();
         Error::conflict(format!("the worktree of task {name} is gone{place}"))
             .hint(format!("lazy close {name} --reason '…' and lazy reopen {name} make a new one from its branch"))
+    })
+}
+
+/// The worktree, held on the task's own branch whatever its HEAD says later.
+///
+/// # Errors
+/// [`Kind::Conflict`] when another one is checked out: what is committed there would not be part of the task.
+pub(super) fn on_own_branch(worktree: Worktree, row: &TaskRow) -> Result<Worktree> {
+    let own = row.session.as_ref().map(|session| session.git_branch.clone()).unwrap_or_default();
+    worktree.pinned(&own)?.map_err(|checked_out| {
+        Error::conflict(format!(
+            "the worktree is on {}, not on the task's branch {own}; check that branch out again before you commit",
+            checked_out.unwrap_or_else(|| "no branch".into()),
+        ))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Caller, Ctx, Narrator, Operation, lookup, raised};
 use crate::base::{Error, Result, text};
-use crate::model::{Comment, Status, Target};
+use crate::model::{Comment, Status};
 use crate::rpc::commands::{ReasonParams, Reopen, StatusReport};
 use crate::store::{Change, Edit, SessionPatch, TaskPatch};
 
@@ -44,15 +44,13 @@ impl Operation for Reopen {
         if let Some(parent) = row.parent().and_then(|id| ctx.store().row(id))
             && parent.status().is_terminal()
         {
+            let target = lookup::heir(ctx, &parent);
             warnings.push(format!(
-                "its parent {} is {}; the task now merges where that one did",
+                "its parent {} is {}; the task now merges into {}",
                 parent.task.display_id(),
-                parent.status()
+                parent.status(),
+                lookup::branch_of(ctx, &target).unwrap_or_else(|_| "where that one did".into())
             ));
-            let target = match parent.target() {
-                Target::Task { .. } => parent.target().clone(),
-                Target::Branch { branch } => Target::Branch { branch: branch.clone() },
-            };
             edits.push(Edit::new(
                 id,
                 Change::Task(Box::new(TaskPatch { target: Some(target), ..TaskPatch::default() })),
@@ -66,7 +64,7 @@ impl Operation for Reopen {
             if ctx.repo().branch_sha(&session.git_branch)?.is_some() {
                 ctx.repo().restore_worktree(&path, &session.git_branch).await?;
             } else {
-                let branch = lookup::target_branch(ctx, &row)?;
+                let branch = lookup::branch_of(ctx, &lookup::heir(ctx, &row))?;
                 let start = ctx.repo().resolve(&branch)?.ok_or_else(|| {
                     Error::conflict(format!("neither {} nor {branch} exists any more", session.git_branch))
                 })?;
@@ -108,6 +106,8 @@ impl Operation for Reopen {
             previous,
             branch: row.session.as_ref().map(|session| session.git_branch.clone()),
             reason,
+            reparented: Vec::new(),
+            reparented_to: None,
             warnings,
         })
     }

@@ -47,11 +47,9 @@ pub(super) async fn start(
     task.agent_id = patch.agent_id.clone().unwrap_or(task.agent_id);
     let kind = runner_override.or(task.runner_type).unwrap_or(ctx.config().runner.kind);
     let effective = Effective::of(ctx, &task, params.model.as_deref(), params.effort, kind)?;
-    let runner = ctx.runner_of(kind)?;
-    runner.require_available(ctx.config(), effective.agent.id())?;
-    launch::require_credential(ctx, effective.agent)?;
+    launch::require_ready(ctx, &effective, &row, narrator).await?;
     let unattended = launch::count_unattended(ctx, caller, &row)?;
-    let target_branch = lookup::target_branch(ctx, &row)?;
+    let target_branch = lookup::live_target_branch(ctx, &row)?;
     let start_sha = ctx.repo().resolve(&format!("refs/heads/{target_branch}"))?.map_or_else(
         || {
             let remote = format!("refs/remotes/{}/{target_branch}", ctx.remote());
@@ -86,9 +84,10 @@ pub(super) async fn start(
         launch_first(ctx, caller, &row, &effective, &branch, &start_sha, &target_branch, unattended, narrator).await;
     drop(slot);
     match launched {
-        Ok((run, sequence)) => {
+        Ok((launched, sequence)) => {
             let row = lookup::by_id(ctx, id)?;
-            launch::report(ctx, &row, &effective, run, sequence, std::mem::take(&mut warnings))
+            warnings.extend(launched.warnings);
+            launch::report(ctx, &row, &effective, launched.run, sequence, std::mem::take(&mut warnings))
         }
         Err(error) => {
             if lookup::by_id(ctx, id)?.session.is_none() {
@@ -111,7 +110,7 @@ async fn launch_first(
     target_branch: &str,
     unattended: Option<Edit>,
     narrator: &Narrator,
-) -> Result<(String, u32)> {
+) -> Result<(launch::Launched, u32)> {
     let id = row.id();
     // Read again: an edit made meanwhile wins.
     let mut record = lookup::load(ctx, id).await?;
@@ -175,8 +174,8 @@ async fn launch_first(
         sync_after_work: ctx.config().features.get("auto_sync_after_turn").copied().unwrap_or(false),
         maintain: ctx.config().automation.maintain.clone(),
     });
-    match launch::launch(ctx, &row, effective, &command).await {
-        Ok(run) => Ok((run, sequence)),
+    match launch::launch(ctx, &row, effective, &command, narrator).await {
+        Ok(launched) => Ok((launched, sequence)),
         Err(error) => {
             interrupt_failed_launch(ctx, id, &error)?;
             Err(error)

@@ -7,7 +7,7 @@ use super::{Caller, Ctx, Narrator, Operation, lookup, reconcile};
 use crate::base::{Error, Result};
 use crate::model::{Status, TaskId, violations};
 use crate::rpc::commands::{ReasonParams, StatusReport, Stop};
-use crate::store::{Change, Edit, SessionPatch};
+use crate::store::{Change, Edit, SessionPatch, TaskRow};
 
 /// How long the agent may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -63,8 +63,18 @@ pub(super) async fn end_run(ctx: &Ctx, id: TaskId) -> Result<()> {
     }
     let runner = ctx.runner(&row)?;
     runner.stop(&task_ref.run_name(), GRACE).await?;
+    free_worktree(ctx, &row).await;
     let patch = SessionPatch { container_name: Some(None), ..SessionPatch::default() };
     ctx.store().apply(vec![Edit::new(id, Change::Session(Box::new(patch)))])
+}
+
+/// Takes away the locks that a git of the ended run left in the worktree.
+pub(super) async fn free_worktree(ctx: &Ctx, row: &TaskRow) {
+    if let Some(worktree) = lookup::worktree(ctx, row)
+        && let Err(error) = worktree.clear_locks_of_ended_run().await
+    {
+        tracing::warn!(task = %row.id(), %error, "a lock that the ended run left cannot be removed");
+    }
 }
 
 async fn park(ctx: &Ctx, caller: &Caller, id: TaskId, previous: Status, reason: String) -> Result<StatusReport> {
@@ -93,6 +103,8 @@ fn report(ctx: &Ctx, id: TaskId, previous: Status, reason: String) -> Result<Sta
         previous,
         branch: row.session.as_ref().map(|session| session.git_branch.clone()),
         reason: Some(reason),
+        reparented: Vec::new(),
+        reparented_to: None,
         warnings: Vec::new(),
     })
 }

@@ -11,21 +11,21 @@ use crate::model::{Status, TaskId, TurnKind};
 use crate::rpc::commands::{SyncReport, SyncTask, TaskParams};
 use crate::store::{Change, Edit};
 
-/// A merge takes seconds; a caller is not kept longer than this.
-const LIMIT: Duration = Duration::from_secs(120);
+/// A clean merge takes seconds, an agent that resolves conflicts longer; a caller is not kept longer than this.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 impl Operation for SyncTask {
     async fn run(ctx: &Ctx, caller: &Caller, params: TaskParams, narrator: &Narrator) -> Result<SyncReport> {
         let row = lookup::row(ctx, caller, &params.task)?;
         caller.require_own_or_child(&row, "sync")?;
         let id = row.id();
-        let upstream = lookup::target_branch(ctx, &row)?;
+        let upstream = lookup::live_target_branch(ctx, &row)?;
         let mut applied = ctx.store().subscribe();
         let head_before = lookup::head_sha(ctx.repo(), &row);
         {
             let _lock = ctx.lock_task(id).await;
             narrator.phase("looking at the upstream");
-            if !launch_sync(ctx, caller, id, &upstream).await? {
+            if !launch_sync(ctx, caller, id, &upstream, narrator).await? {
                 let task = lookup::brief_now(ctx, id)?;
                 return Ok(SyncReport { task, outcome: "up_to_date".into(), upstream, warnings: Vec::new() });
             }
@@ -45,15 +45,19 @@ impl Operation for SyncTask {
             let why = told.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
             let name = row.task.display_id();
             return Err(Error::conflict(format!("{upstream} could not be merged into task {name}: {why}"))
-                .hint(format!("lazy unblock {name} -m 'merge {upstream} and resolve the conflicts'"))
-                .hint(format!("lazy show {name}")));
+                .hint(format!("lazy show {name}"))
+                .hint(format!("lazy sync {name}    # asks the agent again")));
         }
-        Ok(SyncReport { task: lookup::brief(&row), outcome: "merged".into(), upstream, warnings: Vec::new() })
+        // Whoever resolved conflicts says so in the first line of the turn.
+        let record = lookup::load(ctx, id).await?;
+        let told = record.turns.last().and_then(|turn| turn.content.lines().next()).unwrap_or_default();
+        let warnings = if told.contains("resolved by the agent") { vec![told.to_string()] } else { Vec::new() };
+        Ok(SyncReport { task: lookup::brief(&row), outcome: "merged".into(), upstream, warnings })
     }
 }
 
 /// Launches the merge; false when there is nothing to merge.
-async fn launch_sync(ctx: &Ctx, caller: &Caller, id: TaskId, upstream: &str) -> Result<bool> {
+async fn launch_sync(ctx: &Ctx, caller: &Caller, id: TaskId, upstream: &str, narrator: &Narrator) -> Result<bool> {
     let row = lookup::by_id(ctx, id)?;
     launch::require_no_turn(&row)?;
     super::unblock::require_resting(ctx, id, "sync")?;
@@ -92,7 +96,7 @@ async fn launch_sync(ctx: &Ctx, caller: &Caller, id: TaskId, upstream: &str) -> 
     ])?;
     let row = lookup::by_id(ctx, id)?;
     let command = Command::Sync(Sync { head, upstream_sha });
-    if let Err(error) = launch::launch(ctx, &row, &effective, &command).await {
+    if let Err(error) = launch::launch(ctx, &row, &effective, &command, narrator).await {
         super::reconcile::abandon_in_flight(ctx, id, &format!("the merge could not be launched: {error}")).await?;
         return Err(error);
     }

@@ -55,6 +55,7 @@ table! {
     c::Resume,
     c::Search,
     c::SetTag,
+    c::Shell,
     c::Show,
     c::Start,
     c::Stop,

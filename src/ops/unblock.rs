@@ -2,12 +2,12 @@
 
 use super::launch::{self, Effective};
 use super::notes::require_text;
-use super::{Caller, Ctx, Narrator, Operation, lookup, prompting, raised};
+use super::{Caller, Ctx, Narrator, Operation, lookup, prompting, protecting, raised};
 use crate::agent::Agent;
 use crate::base::{Error, Result, checkpoint};
 use crate::model::exchange::{Command, Work};
 use crate::model::task::META_EFFORT;
-use crate::model::{Effort, Status, TaskId, ViolationStatus, violations};
+use crate::model::{Effort, Status, TaskId, violations};
 use crate::rpc::commands::{LaunchReport, Resume, ResumeParams, Unblock, UnblockParams};
 use crate::store::{Change, Edit, SessionPatch, TaskPatch, TaskRecord};
 
@@ -22,6 +22,7 @@ impl Operation for Unblock {
         let row = lookup::by_id(ctx, row.id())?;
         launch::require_no_turn(&row)?;
         require_resting(ctx, row.id(), "unblock")?;
+        protecting::finish(ctx, row.id()).await?;
         let mut record = lookup::load(ctx, row.id()).await?;
         let mut edits = Vec::new();
         let decided = raised::decide(ctx, caller, &record, &params.raised)?;
@@ -31,9 +32,11 @@ impl Operation for Unblock {
                 *place = item.clone();
             }
         }
-        let reverted = decide_files(ctx, &mut record, params.approved_files.as_deref(), &mut edits).await?;
+        edits.extend(protecting::decide(ctx, &mut record, params.approved_files.as_deref()).await?);
         let agent = params.agent.as_deref().map(Agent::parse).transpose()?;
         let mut feedback = message;
+        let (reverted, told) = protecting::untold(&record);
+        edits.extend(told);
         if !reverted.is_empty() {
             feedback.push_str(&format!(
                 "\n\nYour changes to these protected files were not approved and have been reverted: {}",
@@ -81,6 +84,7 @@ pub(super) async fn resume(
     let row = lookup::by_id(ctx, id)?;
     launch::require_no_turn(&row)?;
     require_resting(ctx, id, "resume")?;
+    protecting::finish(ctx, id).await?;
     let record = lookup::load(ctx, id).await?;
     let pending = violations::pending(&record.turns);
     if !pending.is_empty() {
@@ -140,9 +144,7 @@ async fn go_on(
         edits.push(Edit::new(id, Change::Meta(META_EFFORT.into(), Some(effort.to_string()))));
     }
     let effective = Effective::of(ctx, &record.task, model.as_deref(), plan.effort, ctx.runner_kind(&row))?;
-    let runner = ctx.runner_of(effective.runner)?;
-    runner.require_available(ctx.config(), effective.agent.id())?;
-    launch::require_credential(ctx, effective.agent)?;
+    launch::require_ready(ctx, &effective, &row, narrator).await?;
     let target_branch = lookup::target_branch(ctx, &row)?;
     let session = record.require_session()?.clone();
     let sequence = record.next_sequence();
@@ -190,8 +192,8 @@ async fn go_on(
         maintain: ctx.config().automation.maintain.clone(),
     });
     let row = lookup::by_id(ctx, id)?;
-    match launch::launch(ctx, &row, &effective, &command).await {
-        Ok(run) => launch::report(ctx, &row, &effective, run, sequence, Vec::new()),
+    match launch::launch(ctx, &row, &effective, &command, narrator).await {
+        Ok(launched) => launch::report(ctx, &row, &effective, launched.run, sequence, launched.warnings),
         Err(error) => {
             super::start::interrupt_failed_launch(ctx, id, &error)?;
             Err(error)
@@ -221,57 +223,4 @@ pub(super) fn require_resting(ctx: &Ctx, id: TaskId, doing: &str) -> Result<()> 
         ),
         status => refuse(format!("cannot {doing} task {name}: it is {status}"), format!("lazy show {name}")),
     }
-}
-
-/// Decides changed protected files: named ones stay, the other pending ones are reverted and committed.
-///
-/// Returns the reverted files.
-async fn decide_files(
-    ctx: &Ctx,
-    record: &mut TaskRecord,
-    approved: Option<&[String]>,
-    edits: &mut Vec<Edit>,
-) -> Result<Vec<String>> {
-    let name = record.task.display_id();
-    let pending: Vec<_> = violations::pending(&record.turns).into_iter().cloned().collect();
-    let known: Vec<String> =
-        violations::in_force(&record.turns).iter().map(|violation| violation.file.clone()).collect();
-    if let Some(unknown) = approved.unwrap_or_default().iter().find(|file| !known.contains(file)) {
-        return Err(Error::invalid(format!("{unknown} is not a changed protected file of task {name}"))
-            .hint(format!("lazy show {name}")));
-    }
-    if pending.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Some(approved) = approved else {
-        let files: Vec<&str> = pending.iter().map(|violation| violation.file.as_str()).collect();
-        let error = Error::conflict(format!("task {name} changed protected files; decide each: {}", files.join(", ")));
-        let approve: Vec<String> = files.iter().map(|file| format!("--approve-file {file}")).collect();
-        return Err(error
-            .hint(format!("keep them: lazy unblock {name} -m '…' {}", approve.join(" ")))
-            .hint(format!("revert them: lazy unblock {name} -m '…' --no-approve-files")));
-    };
-    let row = lookup::by_id(ctx, record.task.id)?;
-    let worktree = lookup::require_worktree(ctx, &row)?;
-    let mut reverted = Vec::new();
-    for violation in pending.iter().filter(|violation| !approved.contains(&violation.file)) {
-        worktree.revert_file(&violation.file, &violation.base_sha).await?;
-        reverted.push(violation.file.clone());
-    }
-    if !reverted.is_empty() {
-        worktree.commit(&format!("Revert protected files: {}", reverted.join(", ")), &reverted).await?;
-    }
-    let carrier = record.turns.iter_mut().rev().find(|turn| turn.violations.is_some());
-    if let Some(turn) = carrier {
-        let mut decided = turn.violations.clone().unwrap_or_default();
-        for violation in decided.iter_mut().filter(|violation| violation.status == ViolationStatus::Pending) {
-            violation.status = match approved.contains(&violation.file) {
-                true => ViolationStatus::Approved,
-                false => ViolationStatus::Rejected,
-            };
-        }
-        turn.violations = Some(decided.clone());
-        edits.push(Edit::new(record.task.id, Change::Violations { turn: turn.id.clone(), violations: decided }));
-    }
-    Ok(reverted)
 }

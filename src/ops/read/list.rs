@@ -36,8 +36,9 @@ impl Operation for List {
                 report.hidden += 1;
                 continue;
             };
-            report.tasks.push(line(ctx, &row, depth, hidden, &names, &queue));
+            report.tasks.push(line(ctx, &row, depth, hidden, &names, &queue).await);
         }
+        report.damaged = lookup::damaged(ctx).await?;
         Ok(report)
     }
 }
@@ -124,7 +125,7 @@ fn queue_places(rows: &[Arc<TaskRow>]) -> HashMap<TaskId, (u32, u32)> {
     (1..).zip(queued).map(|(place, row)| (row.id(), (place, length))).collect()
 }
 
-fn line(
+async fn line(
     ctx: &Ctx,
     row: &TaskRow,
     depth: u32,
@@ -133,7 +134,7 @@ fn line(
     queue: &HashMap<TaskId, (u32, u32)>,
 ) -> TaskLine {
     let live = match row.status() {
-        Status::Working => live::look(ctx, row),
+        Status::Working => live::look(ctx, row).await,
         _ => live::Live::default(),
     };
     let session = row.session.as_ref();
@@ -155,6 +156,7 @@ fn line(
         model: row.task.model.clone(),
         parent_task_id: row.parent(),
         parent: row.parent().and_then(|id| names.get(&id).cloned()),
+        orphaned: lookup::orphaned(ctx, row),
         tags: row.task.tags.clone(),
         turns: row.turn_count,
         created_at: row.task.created_at,

@@ -3,7 +3,6 @@
 use crate::model::exchange::{Phase, StatusFile};
 use crate::model::{Status, TurnKind};
 use crate::ops::Ctx;
-use crate::runner::RunState;
 use crate::store::TaskRow;
 
 /// What a working task is doing right now.
@@ -20,18 +19,21 @@ pub(super) struct Live {
 }
 
 /// Looks at a task's mailbox and run. A task that is not working costs nothing.
-pub(super) fn look(ctx: &Ctx, row: &TaskRow) -> Live {
+pub(super) async fn look(ctx: &Ctx, row: &TaskRow) -> Live {
     let warm = row.session.as_ref().is_some_and(|session| session.container_name.is_some());
     let run = row.task.task_ref().map(|task_ref| task_ref.run_name());
-    let state = || ctx.runner(row).and_then(|runner| runner.state(run.as_deref().unwrap_or_default())).ok();
+    let seems_alive = async || match ctx.runner(row) {
+        Ok(runner) => runner.seems_alive(run.as_deref().unwrap_or_default()).await.unwrap_or(false),
+        Err(_) => false,
+    };
     if row.status() != Status::Working {
-        return Live { alive: warm && state() == Some(RunState::Running), ..Live::default() };
+        return Live { alive: warm && seems_alive().await, ..Live::default() };
     }
     let mailbox = ctx.mailbox(row.id()).ok();
     let supervisor = mailbox.as_ref().and_then(|mailbox| mailbox.load_status().ok().flatten());
     let alive = ctx.is_launching(row.id())
-        || state() == Some(RunState::Running)
-        || mailbox.as_ref().is_some_and(|mailbox| mailbox.has_response());
+        || mailbox.as_ref().is_some_and(|mailbox| mailbox.has_response())
+        || seems_alive().await;
     let progress = mailbox.as_ref().and_then(|mailbox| mailbox.load_progress()).map(|file| file.message);
     Live { substate: Some(substate(row, supervisor.as_ref(), alive)), progress, supervisor, alive }
 }

@@ -9,7 +9,7 @@ impl Operation for Show {
     async fn run(ctx: &Ctx, caller: &Caller, params: TaskParams, _: &Narrator) -> Result<Box<ShowReport>> {
         let record = lookup::record(ctx, caller, &params.task).await?;
         let row = lookup::by_id(ctx, record.task.id)?;
-        let live = live::look(ctx, &row);
+        let live = live::look(ctx, &row).await;
         let kind = ctx.runner_kind(&row);
         let posture = match ctx.runner(&row) {
             Ok(runner) => runner.posture(ctx.config(), &record.task.agent_id),
@@ -26,6 +26,7 @@ impl Operation for Show {
             status_history: record.statuses,
             tag_history: record.tag_events,
             parent: row.parent().and_then(|id| ctx.store().row(id)).map(|row| lookup::brief(&row)),
+            orphaned: lookup::orphaned(ctx, &row),
             children: ctx.store().children(row.id()).iter().map(|row| lookup::brief(row)).collect(),
             worktree: ctx.worktree_path(&row).filter(|path| path.exists()).map(|path| path.display().to_string()),
             merge_state: lookup::merge_note(ctx, &row).await,

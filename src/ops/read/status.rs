@@ -23,8 +23,9 @@ impl Operation for TaskStatus {
         };
         Ok(TaskStatusReport {
             task: lookup::brief(&row),
-            substate: live::look(ctx, &row).substate,
+            substate: live::look(ctx, &row).await.substate,
             parent: row.parent().and_then(|id| ctx.store().row(id)).map(|row| lookup::brief(&row)),
+            orphaned: lookup::orphaned(ctx, &row),
             branch: session.map(|session| session.git_branch.clone()),
             target_branch: lookup::target_branch(ctx, &row).ok(),
             worktree: ctx.worktree_path(&row).map(|path| path.display().to_string()),
@@ -43,13 +44,14 @@ impl Operation for TaskStatus {
             agent_session_id: session.and_then(|session| session.agent_session_id.clone()),
             agent: row.task.agent_id.clone(),
             last_interrupt: session.and_then(|session| session.interrupt_reason.clone()),
-            actions: actions(&row),
+            actions: actions(ctx, &row),
+            damaged: lookup::damaged(ctx).await?,
         })
     }
 }
 
 /// Commands that make sense from where the task stands.
-fn actions(row: &TaskRow) -> Vec<String> {
+fn actions(ctx: &Ctx, row: &TaskRow) -> Vec<String> {
     let name = row.task.display_id();
     let all: &[&str] = match row.status() {
         Status::Backlog => &["start {}", "edit {}", "close {} --reason '…'"],
@@ -63,5 +65,6 @@ fn actions(row: &TaskRow) -> Vec<String> {
         Status::Complete | Status::Abandoned => &["show {}", "reopen {} --reason '…'"],
         Status::Pairing | Status::Merging | Status::Zombie => &["show {}"],
     };
-    all.iter().map(|action| format!("lazy {}", action.replace("{}", &name))).collect()
+    let first = lookup::orphaned(ctx, row).map(|_| "edit {} --parent <task or branch>");
+    first.iter().chain(all).map(|action| format!("lazy {}", action.replace("{}", &name))).collect()
 }

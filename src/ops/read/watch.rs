@@ -112,7 +112,7 @@ fn phase(status: &StatusFile, at: &mut Cursor) -> Option<WatchEvent> {
 
 /// Complete lines of the agent's stream from the cursor on.
 fn stream(mailbox: &Mailbox, agent: Agent, at: &mut Cursor) -> Vec<WatchEvent> {
-    let Ok(mut file) = std::fs::File::open(mailbox.stream_path()) else { return Vec::new() };
+    let Ok(Some(mut file)) = crate::base::files::open_foreign(&mailbox.stream_path()) else { return Vec::new() };
     let length = file.metadata().map(|meta| meta.len()).unwrap_or(0);
     if length < at.offset {
         at.offset = 0;

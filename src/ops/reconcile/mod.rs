@@ -9,7 +9,9 @@
 //! | a response | recorded once (by command id), then consumed |
 //! | a dead run without one | interrupted, with its log |
 //! | an interrupted task | resumed, within the lanes of [`resume`] |
+//! | a decision on protected files, half-done | carried out |
 //! | a merge nobody is making | completed if the target has it, else undone |
+//! | a container that idles too long, or that no task wants | ended, see [`warm`] |
 //! | a queued task and a free slot | started |
 
 mod merging;
@@ -17,6 +19,7 @@ mod response;
 mod resume;
 mod runs;
 mod turns;
+mod warm;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -27,11 +30,13 @@ use super::{Caller, Ctx, Narrator, lookup};
 use crate::base::Result;
 use crate::model::{JournalEntry, Status, TaskId};
 use crate::rpc::commands::StartParams;
+use crate::runner::engine::is_container;
 use crate::store::{Applied, Change, Edit};
 
 pub(super) use merging::{accept_tag, unstrand_merge};
 pub(super) use response::settle;
 pub(super) use runs::abandon_in_flight;
+pub(super) use turns::to_status;
 
 /// How often the mailboxes of working tasks are looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
@@ -55,6 +60,7 @@ pub async fn first(ctx: &Ctx) -> Result<()> {
             super::finish::clean_up(ctx, row.id(), keep).await;
         }
     }
+    warm::sweep(ctx).await;
     Ok(())
 }
 
@@ -66,12 +72,14 @@ pub async fn tick(ctx: &Ctx) -> Result<()> {
             Status::Working => runs::look_at_working(ctx, id).await,
             Status::Interrupted => resume::look_at_interrupted(ctx, id).await,
             Status::Merging => look_at_merging(ctx, id).await,
+            _ if super::protecting::is_half_done(&row.task) => look_at_deciding(ctx, id).await,
             _ => Ok(()),
         };
         if let Err(error) = looked {
             tracing::warn!(task = %id, %error, "cannot reconcile this task");
         }
     }
+    warm::reap(ctx).await;
     drain_queue(ctx).await;
     Ok(())
 }
@@ -100,14 +108,19 @@ pub async fn watch(ctx: &Ctx) {
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
-        let speaks = working.iter().filter(|id| !ctx.is_launching(**id)).any(|id| {
-            ctx.mailbox(*id).is_ok_and(|mailbox| mailbox.has_response())
-                || ctx.store().row(*id).is_some_and(|row| runs::is_dead(ctx, &row))
-        });
-        if speaks {
-            ctx.reconcile_now();
+        for id in working.iter().filter(|id| !ctx.is_launching(**id)) {
+            if ctx.mailbox(*id).is_ok_and(|mailbox| mailbox.has_response()) || died(ctx, *id).await {
+                ctx.reconcile_now();
+                break;
+            }
         }
     }
+}
+
+/// Whether a task's run is dead, where that costs nothing to ask. An engine is only asked by the ticks.
+async fn died(ctx: &Ctx, id: TaskId) -> bool {
+    let Some(row) = ctx.store().row(id) else { return false };
+    !is_container(ctx.runner_kind(&row)) && runs::is_dead(ctx, &row).await
 }
 
 /// The tasks that work now.
@@ -146,6 +159,13 @@ pub(super) fn journal(ctx: &Ctx, task: TaskId, caller: &Caller, content: &str) -
 async fn look_at_merging(ctx: &Ctx, id: TaskId) -> Result<()> {
     match ctx.try_lock_task(id) {
         Some(_lock) => unstrand_merge(ctx, id).await,
+        None => Ok(()),
+    }
+}
+
+async fn look_at_deciding(ctx: &Ctx, id: TaskId) -> Result<()> {
+    match ctx.try_lock_task(id) {
+        Some(_lock) => super::protecting::finish(ctx, id).await,
         None => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::{Caller, Ctx, lookup};
 use super::{journal, turns};
+use crate::agent::{Agent, RunFailure};
 use crate::base::{Result, checkpoint};
 use crate::exchange::Mailbox;
 use crate::model::exchange::{Completed, Failure, FailureClass, HandoffEntry, Phase, Response, WorktreeRecovery};
@@ -87,6 +88,7 @@ async fn completed(ctx: &Ctx, record: &TaskRecord, responses: &[Completed]) -> R
         interruptions_reset: !session.user_stopped,
         auto_resumed: Some(false),
         container_name: released(ctx, record),
+        touched: true,
         ..SessionPatch::default()
     };
     let mut sequence = record.next_sequence();
@@ -133,7 +135,7 @@ async fn completed(ctx: &Ctx, record: &TaskRecord, responses: &[Completed]) -> R
     Ok(edits)
 }
 
-/// The responses without violations in files that equal the target's: merged in, not made here.
+/// The responses without violations in files that were merged in from the target, and not changed here.
 async fn without_upstream_changes(ctx: &Ctx, record: &TaskRecord, responses: &[Completed]) -> Vec<Completed> {
     let mut responses = responses.to_vec();
     if responses.iter().all(|response| response.violations.as_ref().is_none_or(Vec::is_empty)) {
@@ -143,9 +145,9 @@ async fn without_upstream_changes(ctx: &Ctx, record: &TaskRecord, responses: &[C
     let (Ok(target), Some(head)) = (lookup::target_branch(ctx, &row), lookup::head_sha(ctx.repo(), &row)) else {
         return responses;
     };
-    let Ok(differing) = ctx.repo().changed_files(&target, &head).await else { return responses };
+    let Ok(own) = ctx.repo().own_paths(&target, &head).await else { return responses };
     for violations in responses.iter_mut().filter_map(|response| response.violations.as_mut()) {
-        violations.retain(|violation| differing.iter().any(|file| file.path == violation.file));
+        violations.retain(|violation| own.contains(&violation.file));
     }
     responses
 }
@@ -158,9 +160,17 @@ async fn failed(ctx: &Ctx, record: &TaskRecord, failure: &Failure) -> Result<Vec
     edits.extend(handoff(ctx, record, &failure.agent_handoff));
     edits.extend(turns::new_commits(ctx, record));
     let mut turn = turns::of_failure(ctx, &session, failure, record.next_sequence());
-    let mut patch = SessionPatch { container_name: released(ctx, record), ..SessionPatch::default() };
+    let mut patch = SessionPatch { container_name: released(ctx, record), touched: true, ..SessionPatch::default() };
     if let Some(conversation) = failure.session_id.as_ref().filter(|text| !text.is_empty()) {
         patch.agent_session_id = Some(Some(conversation.clone()));
+    }
+    let refused = refused_request(&session.agent_id, failure);
+    if let Some(line) = &refused {
+        let told = format!("The model's service refused the request in every attempt: {line}");
+        let hint = "Sending it again would fail again: the task waits for feedback that changes it";
+        let text = format!("{told}\n{hint}, or for another model or another prompt (lazy unblock, lazy edit).");
+        edits.push(Edit::new(id, Change::Journal(Box::new(journal(ctx, id, &Caller::system(), &text)))));
+        turn.content = format!("{}\n\n{text}", turn.content.trim_end());
     }
     let to = if let Some(in_flight) = &record.task.in_flight_turn {
         turn.sequence = in_flight.turn_sequence;
@@ -168,7 +178,7 @@ async fn failed(ctx: &Ctx, record: &TaskRecord, failure: &Failure) -> Result<Vec
         turn.agent_had_no_effect = true;
         edits.push(Edit::new(id, Change::InFlight(None)));
         in_flight.restore_status
-    } else if parks(failure) {
+    } else if refused.is_some() || parks(failure) {
         violations::resting_status(&record.turns)
     } else {
         patch.interrupted = Some(Interruption {
@@ -190,6 +200,21 @@ async fn failed(ctx: &Ctx, record: &TaskRecord, failure: &Failure) -> Result<Vec
 fn parks(failure: &Failure) -> bool {
     let conflict = failure.phase == Phase::MergeAndFix.as_str();
     conflict || failure.failure_class.is_some_and(|class| class != FailureClass::Unknown)
+}
+
+/// What the service said of a request that it refuses however often it is sent; such a failure has no class of its own
+/// and would otherwise be taken for a crash, which is resumed.
+fn refused_request(agent_id: &str, failure: &Failure) -> Option<String> {
+    if failure.failure_class.is_some_and(|class| class != FailureClass::Unknown) {
+        return None;
+    }
+    let run = RunFailure {
+        exit_code: failure.exit_code,
+        stderr: failure.stderr.clone().unwrap_or_default(),
+        stdout_error: failure.stdout_error.clone(),
+        spawn_error: None,
+    };
+    Agent::parse(agent_id).ok()?.refused_request(&run)
 }
 
 /// A response moves a task that waits for one; on any other it is recorded and moves nothing.
@@ -217,14 +242,11 @@ fn released(ctx: &Ctx, record: &TaskRecord) -> Option<Option<String>> {
 }
 
 /// A half-done merge that was rolled back goes to the journal: durable, shown, never in a prompt.
-fn recovery(ctx: &Ctx, id: TaskId, found: Option<&WorktreeRecovery>) -> Option<Edit> {
+pub(super) fn recovery(ctx: &Ctx, id: TaskId, found: Option<&WorktreeRecovery>) -> Option<Edit> {
     let found = found?;
-    let saved = match &found.patch_path {
-        Some(path) => format!("its diff is in {path}"),
-        None => "its diff could not be saved".into(),
-    };
+    let saved = found.patch_path.as_ref().map(|path| format!("; its diff is in {path}")).unwrap_or_default();
     let text = format!(
-        "Before a {} turn the worktree was in the middle of a merge ({}), which was rolled back; {saved}. Files: {}",
+        "Before a {} turn the supervisor {}{saved}. Files: {}",
         found.context,
         found.summary,
         found.files.join(", ")

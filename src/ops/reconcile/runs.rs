@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::{Caller, Ctx, lookup, stop};
 use super::{response, turns};
 use crate::base::Result;
-use crate::model::{Role, Status, TaskId, Turn};
+use crate::model::{Role, Status, TaskId, Turn, TurnKind};
 use crate::runner::RunState;
 use crate::store::{Change, Edit, Interruption, SessionPatch, TaskRow};
 
@@ -26,7 +26,7 @@ pub(super) async fn look_at_working(ctx: &Ctx, id: TaskId) -> Result<()> {
         return Ok(());
     }
     // The run first, then the mailbox: a run that ends writes its response before it does.
-    let dead = is_dead(ctx, &row);
+    let dead = is_dead(ctx, &row).await;
     if response::settle(ctx, id).await? || !dead {
         return Ok(());
     }
@@ -34,10 +34,10 @@ pub(super) async fn look_at_working(ctx: &Ctx, id: TaskId) -> Result<()> {
 }
 
 /// Whether nothing lives that could still answer. What cannot be asked counts as alive.
-pub(super) fn is_dead(ctx: &Ctx, row: &TaskRow) -> bool {
+pub(super) async fn is_dead(ctx: &Ctx, row: &TaskRow) -> bool {
     let Some(task_ref) = row.task.task_ref() else { return false };
     let Ok(runner) = ctx.runner(row) else { return false };
-    matches!(runner.state(&task_ref.run_name()), Ok(RunState::Exited(_) | RunState::Gone))
+    matches!(runner.state(&task_ref.run_name()).await, Ok(RunState::Exited { .. } | RunState::Gone))
 }
 
 /// Records that a run ended without a response, ends what it left behind, and keeps the commits it made.
@@ -45,12 +45,14 @@ async fn interrupt(ctx: &Ctx, row: &TaskRow, reason: &str) -> Result<()> {
     let id = row.id();
     let run = row.task.task_ref().map(|task_ref| task_ref.run_name()).unwrap_or_default();
     let runner = ctx.runner(row)?;
-    let exit_code = match runner.state(&run)? {
-        RunState::Exited(code) => code,
-        _ => None,
+    let (exit_code, special) = match runner.state(&run).await? {
+        RunState::Exited { code, reason } => (code, reason),
+        _ => (None, None),
     };
-    let logs = runner.logs(&run, LOG_LINES);
+    let reason = special.as_deref().unwrap_or(reason);
+    let logs = runner.logs(&run, LOG_LINES).await;
     runner.stop(&run, Duration::from_secs(2)).await?;
+    stop::free_worktree(ctx, row).await;
     if row.task.in_flight_turn.is_some() {
         return abandon_in_flight(ctx, id, reason).await;
     }
@@ -79,6 +81,7 @@ async fn interrupt(ctx: &Ctx, row: &TaskRow, reason: &str) -> Result<()> {
 pub(crate) async fn abandon_in_flight(ctx: &Ctx, id: TaskId, reason: &str) -> Result<()> {
     let record = lookup::load(ctx, id).await?;
     let Some(in_flight) = record.task.in_flight_turn.clone() else { return Ok(()) };
+    let recovered = if in_flight.turn_type == TurnKind::Sync { roll_back(ctx, id).await } else { None };
     let mut turn = Turn::new(
         in_flight.session_id,
         in_flight.turn_sequence,
@@ -96,9 +99,26 @@ pub(crate) async fn abandon_in_flight(ctx: &Ctx, id: TaskId, reason: &str) -> Re
             Change::Session(Box::new(SessionPatch { container_name: Some(None), ..SessionPatch::default() })),
         ),
     ];
+    edits.extend(recovered);
     edits.extend(turns::to_status(record.task.status, in_flight.restore_status, id));
     ctx.store().apply(edits)?;
     ctx.mailbox(id)?.clear_status()
+}
+
+/// Takes the worktree out of the merge that a sync left when its supervisor was killed; the run has ended. What it held
+/// is saved, and the journal says where.
+async fn roll_back(ctx: &Ctx, id: TaskId) -> Option<Edit> {
+    let row = lookup::by_id(ctx, id).ok()?;
+    let worktree = lookup::worktree(ctx, &row)?;
+    match worktree.recover(&worktree, "sync", ctx.process().now()).await {
+        Ok(found) => response::recovery(ctx, id, found.as_ref()),
+        Err(error) => {
+            tracing::warn!(task = %id, %error, "a merge that was cut short could not be rolled back");
+            let text = format!("A merge that was cut short could not be rolled back: {}", error.full_message());
+            let entry = super::journal(ctx, id, &Caller::system(), &text);
+            Some(Edit::new(id, Change::Journal(Box::new(entry))))
+        }
+    }
 }
 
 /// Ends the runs of the previous daemon, which look for the proxy where it no longer is.
@@ -106,13 +126,15 @@ pub(super) async fn end_previous_generation(ctx: &Ctx) {
     end_working(ctx, "the daemon was stopped and came back elsewhere").await;
 }
 
-/// Ends every run.
+/// Ends every run that does not outlive the daemon.
 pub(super) async fn end_all(ctx: &Ctx) {
     end_working(ctx, DAEMON_STOPPED).await;
 }
 
 async fn end_working(ctx: &Ctx, reason: &str) {
-    let working: Vec<_> = ctx.store().rows().into_iter().filter(|row| row.status() == Status::Working).collect();
+    let stays = |row: &TaskRow| ctx.runner(row).is_ok_and(|runner| runner.keeps_warm());
+    let working: Vec<_> =
+        ctx.store().rows().into_iter().filter(|row| row.status() == Status::Working && !stays(row)).collect();
     let ends = working.iter().map(|row| async move {
         let id = row.id();
         let _lock = ctx.lock_task(id).await;

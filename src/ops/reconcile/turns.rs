@@ -96,16 +96,17 @@ pub(super) fn of_failure(ctx: &Ctx, session: &Session, failure: &Failure, sequen
     turn
 }
 
-/// Commits on the branch that are not recorded yet.
+/// Commits on the branch that are not recorded yet. What was merged in from the target is the target's.
 pub(super) fn new_commits(ctx: &Ctx, record: &TaskRecord) -> Vec<Edit> {
     let Some(session) = &record.session else { return Vec::new() };
     let Ok(Some(tip)) = ctx.repo().branch_sha(&session.git_branch) else { return Vec::new() };
     let from = record.commits.last().map_or(session.git_start_sha.as_str(), |commit| commit.sha.as_str());
-    let found = ctx
-        .repo()
-        .commits_between(from, &tip)
-        .or_else(|_| ctx.repo().commits_between(&session.git_start_sha, &tip))
-        .unwrap_or_default();
+    let upstreams = upstreams(ctx, record);
+    let beyond = |from: &str| {
+        let known: Vec<&str> = upstreams.iter().map(String::as_str).chain([from]).collect();
+        ctx.repo().commits_beyond(&known, &tip)
+    };
+    let found = beyond(from).or_else(|_| beyond(&session.git_start_sha)).unwrap_or_default();
     found
         .into_iter()
         .filter(|commit| !commit.message.starts_with(FIRST_COMMIT))
@@ -121,6 +122,14 @@ pub(super) fn new_commits(ctx: &Ctx, record: &TaskRecord) -> Vec<Edit> {
             Edit::new(record.task.id, Change::Commit(Box::new(commit)))
         })
         .collect()
+}
+
+/// Where the target's branch stands, here and on the remote.
+fn upstreams(ctx: &Ctx, record: &TaskRecord) -> Vec<String> {
+    let target = ctx.store().row(record.task.id).and_then(|row| lookup::target_branch(ctx, &row).ok());
+    let Some(target) = target else { return Vec::new() };
+    let refs = [format!("refs/heads/{target}"), format!("refs/remotes/{}/{target}", ctx.remote())];
+    refs.iter().filter_map(|name| ctx.repo().resolve(name).ok().flatten()).collect()
 }
 
 /// What is uncommitted in the worktree, when anything is.
@@ -143,7 +152,7 @@ pub(super) async fn snapshot(ctx: &Ctx, record: &TaskRecord, turn_sequence: u32)
 }
 
 /// The status edits from one status to another, through working where the table has no direct edge.
-pub(super) fn to_status(from: Status, to: Status, id: TaskId) -> Vec<Edit> {
+pub(in crate::ops) fn to_status(from: Status, to: Status, id: TaskId) -> Vec<Edit> {
     let by: By = Actor::System.into();
     let step = |to| Edit::new(id, Change::Status { to, by: by.clone() });
     if from.require_transition(to, Actor::System).is_ok() {

@@ -9,7 +9,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::base::{Error, Result, text};
 use crate::model::tags;
-use crate::ops::{Caller, Ctx, Narrator, Operation, lookup};
+use crate::ops::{Caller, Ctx, Narrator, Operation};
 use crate::rpc::commands::{Search, SearchHit, SearchParams, SearchReport};
 use crate::store::TaskRecord;
 use query::Query;
@@ -56,7 +56,7 @@ impl Operation for Search {
         };
         let store = ctx.store().clone();
         let types = params.types.clone();
-        let hits = lookup::blocking(move || {
+        let hits = ctx.heavy().run(move || {
             let mut hits = Vec::new();
             for row in store.rows() {
                 // A damaged record is reported by `lazy doctor`; it does not stop a search.
