@@ -13,7 +13,7 @@ use crate::agent::{TurnMode, prompts};
 use crate::base::{Error, Result};
 use crate::git::SANDBOX_DIR;
 use crate::model::Violation;
-use crate::model::exchange::{Completed, Maintain, Supervised};
+use crate::model::exchange::{Completed, Maintain, Supervised, TurnTag};
 
 /// A follow-up that completes no step for this long is ended.
 const WATCHDOG: Duration = Duration::from_secs(600);
@@ -101,7 +101,7 @@ pub(super) async fn ask(
     }
     let end = turn.worktree.head()?;
     if end != start {
-        turn.tag("post-work", &end).await;
+        turn.tag(TurnTag::PostWork, &end).await;
     }
     (completed.start_sha_work, completed.end_sha_work) = (Some(start), Some(end));
     completed.supervised = Some(Supervised { kind: follow_up.kind.into(), prompt: follow_up.prompt });

@@ -1,9 +1,10 @@
-//! A merge of the upstream, without an agent: a clean one is announced by the supervisor, a conflicting one is rolled
-//! back and fails.
+//! A merge of the upstream: a clean one is announced by the supervisor, conflicts are put to the agent; what it does not
+//! resolve is rolled back and fails.
 
 use super::fault::Fault;
-use super::turn::{Merged, Turn, short};
-use crate::model::exchange::{Completed, Phase, Sync, SyncReport};
+use super::resolve;
+use super::turn::{Attempted, Merged, Turn, short};
+use crate::model::exchange::{Completed, Phase, Sync, SyncReport, TurnTag};
 
 /// The supervisor's own word on the merge.
 pub(super) async fn run(turn: &mut Turn<'_>, sync: &Sync) -> Result<Vec<Completed>, Fault> {
@@ -21,7 +22,14 @@ pub(super) async fn run(turn: &mut Turn<'_>, sync: &Sync) -> Result<Vec<Complete
         turn.process.err_line(format!("supervisor: {branch} is {seen} here, but {told} is merged as the daemon said"));
     }
     turn.reporter.shas(|status| status.upstream_merge_sha = Some(target.to_string()));
-    let merged = turn.merge(target, &branch).await.map_err(|fault| fault.in_phase(Phase::MergeAndFix.as_str()))?;
+    let in_phase = |fault: Fault| fault.in_phase(Phase::MergeAndFix.as_str());
+    let merged = match turn.try_merge(target, &branch).await.map_err(in_phase)? {
+        Attempted::Merged(merged) => merged,
+        Attempted::Conflicts(files) => {
+            let resolved = resolve::run(turn, (target, &branch), &files, &start).await.map_err(in_phase)?;
+            return Ok(vec![announce(turn, (target, &branch), &files, start, resolved).await]);
+        }
+    };
     let mut answer = Completed { worktree_recovery: turn.notes.recovery.clone(), ..Completed::default() };
     answer.start_sha = Some(start.clone());
     match merged {
@@ -31,7 +39,7 @@ pub(super) async fn run(turn: &mut Turn<'_>, sync: &Sync) -> Result<Vec<Complete
             answer.sync = Some(SyncReport { merged: false, conflicts: 0 });
         }
         Merged::At(sha) => {
-            turn.tag("post-merge", &sha).await;
+            turn.tag(TurnTag::PostMerge, &sha).await;
             turn.reporter.shas(|status| status.post_merge_sha = Some(sha.clone()));
             answer.result =
                 format!("Merged {branch} ({}) without conflicts; HEAD is now {}.", short(target), short(&sha));
@@ -44,4 +52,28 @@ pub(super) async fn run(turn: &mut Turn<'_>, sync: &Sync) -> Result<Vec<Complete
     turn.reporter.phase(Phase::MergeAndFixDone);
     turn.reporter.phase(Phase::WritingResponse);
     Ok(vec![answer])
+}
+
+/// The agent's answer under the supervisor's word on what came of it.
+async fn announce(
+    turn: &mut Turn<'_>,
+    (target, branch): (&str, &str),
+    files: &[String],
+    start: String,
+    resolved: resolve::Resolved,
+) -> Completed {
+    let sha = resolved.sha;
+    turn.tag(TurnTag::PostMerge, &sha).await;
+    turn.reporter.shas(|status| status.post_merge_sha = Some(sha.clone()));
+    let headline = resolve::headline(branch, target, files, &sha);
+    let mut answer = resolved.answer;
+    answer.result = format!("{headline}\n\n{}", answer.result).trim_end().to_string();
+    answer.worktree_recovery = turn.notes.recovery.clone();
+    (answer.start_sha, answer.start_sha_work) = (Some(start.clone()), Some(start));
+    (answer.end_sha, answer.end_sha_work) = (Some(sha.clone()), Some(sha));
+    let conflicts = u32::try_from(files.len()).unwrap_or(u32::MAX);
+    answer.sync = Some(SyncReport { merged: true, conflicts });
+    turn.reporter.phase(Phase::MergeAndFixDone);
+    turn.reporter.phase(Phase::WritingResponse);
+    answer
 }

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::fault::Fault;
+use super::hands::Hands;
 use super::report::Reporter;
 use super::stop::Stop;
 use crate::base::Process;
 use crate::exchange::{Mailbox, StreamFile};
 use crate::git::{MergeOutcome, Repo, SANDBOX_DIR, Worktree};
 use crate::model::Usage;
-use crate::model::exchange::{Completed, Failure, Head, MergeSettled, Phase, WorktreeRecovery};
+use crate::model::exchange::{Completed, Failure, Head, MergeSettled, Phase, TurnTag, WorktreeRecovery};
 use crate::model::turn::MergeConflict;
 
 /// One command being answered.
@@ -22,6 +23,8 @@ pub(super) struct Turn<'a> {
     /// The word in the command's `type`.
     pub(super) context: &'static str,
     pub(super) worktree: Worktree,
+    /// Who moves refs.
+    pub(super) hands: Hands,
     pub(super) sandbox: PathBuf,
     pub(super) reporter: Reporter,
     pub(super) stream: StreamFile,
@@ -61,6 +64,15 @@ pub(super) enum Merged {
     At(String),
 }
 
+/// A merge as far as it goes without an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Attempted {
+    /// It came to its end.
+    Merged(Merged),
+    /// It stopped, and is left in place, at these files.
+    Conflicts(Vec<String>),
+}
+
 impl<'a> Turn<'a> {
     /// Opens the worktree for a command.
     pub(super) fn open(
@@ -76,12 +88,14 @@ impl<'a> Turn<'a> {
             StreamFile::closed()
         });
         let sandbox = worktree.path().join(SANDBOX_DIR);
-        Ok(Turn { process, mailbox, head, context, worktree, sandbox, reporter, stream, stop, notes: Notes::default() })
+        let hands = Hands::of(process, &worktree);
+        let notes = Notes::default();
+        Ok(Turn { process, mailbox, head, context, worktree, hands, sandbox, reporter, stream, stop, notes })
     }
 
     /// Rolls back a half-done merge that stands in the way, and notes what was found.
     pub(super) async fn recover(&mut self) -> Result<(), Fault> {
-        self.notes.recovery = self.worktree.recover(self.context, self.process.now()).await?;
+        self.notes.recovery = self.worktree.recover(&self.hands, self.context, self.process.now()).await?;
         Ok(())
     }
 
@@ -95,23 +109,44 @@ impl<'a> Turn<'a> {
 
     /// Merges `sha` in. Conflicts do not stay: the merge is settled, and the fault says how.
     pub(super) async fn merge(&mut self, sha: &str, branch: &str) -> Result<Merged, Fault> {
-        let outcome = self.worktree.merge(sha, &format!("Merge {branch}")).await;
-        let problem = match outcome {
-            Ok(MergeOutcome::UpToDate) => return Ok(Merged::UpToDate),
+        match self.try_merge(sha, branch).await? {
+            Attempted::Merged(merged) => Ok(merged),
+            Attempted::Conflicts(files) => Err(self.conflicting(sha, branch, &files).await),
+        }
+    }
+
+    /// Merges `sha` in and leaves conflicts in place. Any other failure is settled.
+    pub(super) async fn try_merge(&mut self, sha: &str, branch: &str) -> Result<Attempted, Fault> {
+        let problem = match self.hands.merge(sha, branch).await {
+            Ok(MergeOutcome::UpToDate) => return Ok(Attempted::Merged(Merged::UpToDate)),
             Ok(MergeOutcome::Merged { sha }) => match self.worktree.merge_state().await? {
-                None => return Ok(Merged::At(sha)),
+                None => return Ok(Attempted::Merged(Merged::At(sha))),
                 Some(state) => Fault::new(format!("the merge of {branch} did not come to its end: {}", state.summary)),
             },
-            Ok(MergeOutcome::Conflicts { files }) => {
-                Fault::new(format!("{branch} ({}) conflicts with the task's branch in {}", short(sha), listed(&files)))
-            }
+            Ok(MergeOutcome::Conflicts { files }) => return Ok(Attempted::Conflicts(files)),
             Err(error) => Fault::from(error),
         };
-        let settled: MergeSettled = self.worktree.settle(self.process.now()).await;
+        Err(self.settled(problem).await)
+    }
+
+    /// What a merge that stops at conflicts is told as, once it is settled.
+    pub(super) async fn conflicting(&self, sha: &str, branch: &str, files: &[String]) -> Fault {
+        let what = format!("{branch} ({}) conflicts with the task's branch in {}", short(sha), listed(files));
+        self.settled(Fault::new(what)).await
+    }
+
+    /// Gets out of the merge behind a problem, which then says how.
+    pub(super) async fn settled(&self, problem: Fault) -> Fault {
+        let settled = self.settle().await;
         let mut fault = problem.in_phase(Phase::MergeAndFix.as_str());
         fault.failure.error.push_str(&format!(". {}", settled.detail));
         fault.failure.merge_state = Some(settled);
-        Err(fault)
+        fault
+    }
+
+    /// Gets out of a merge that failed; how is said in the answer.
+    pub(super) async fn settle(&self) -> MergeSettled {
+        self.worktree.settle(&self.hands, self.process.now()).await
     }
 
     /// The unmerged files with their markers, for the record of a merge that will be settled.
@@ -129,9 +164,9 @@ impl<'a> Turn<'a> {
     }
 
     /// Tags a commit of the turn. A tag that cannot be set is not worth failing a turn for.
-    pub(super) async fn tag(&self, phase: &str, sha: &str) {
-        if let Err(error) = self.worktree.tag_turn(self.head.task_id, phase, sha).await {
-            tracing::warn!(%error, phase, "the turn's commit could not be tagged");
+    pub(super) async fn tag(&self, tag: TurnTag, sha: &str) {
+        if let Err(error) = self.hands.tag(self.head.task_id, tag, sha).await {
+            tracing::warn!(%error, tag = tag.as_str(), "the turn's commit could not be tagged");
         }
     }
 
@@ -178,7 +213,7 @@ pub(super) fn short(sha: &str) -> &str {
 }
 
 /// Up to five names, then how many more.
-fn listed(files: &[String]) -> String {
+pub(super) fn listed(files: &[String]) -> String {
     let shown = files.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
     match files.len().saturating_sub(5) {
         0 => shown,

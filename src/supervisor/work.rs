@@ -12,7 +12,7 @@ use crate::agent::TurnMode;
 use crate::base::checkpoint;
 use crate::git::MergeOutcome;
 use crate::model::Violation;
-use crate::model::exchange::{Completed, Phase, Work};
+use crate::model::exchange::{Completed, Phase, TurnTag, Work};
 
 /// The answers of a working turn: the work's own, then one for each follow-up.
 pub(super) async fn run(turn: &mut Turn<'_>, work: &Work) -> Result<Vec<Completed>, Fault> {
@@ -54,7 +54,7 @@ async fn worked(turn: &mut Turn<'_>, work: &Work, launcher: &Launcher, start: &s
     turn.reporter.shas(|status| status.post_work_sha = Some(end.clone()));
     turn.reporter.phase(Phase::WorkDone);
     checkpoint::reach("supervisor.work-done");
-    turn.tag("post-work", &end).await;
+    turn.tag(TurnTag::PostWork, &end).await;
     let mut session = done.result.session_id.clone();
     let mut answers = vec![answered(turn, done, start, &end)];
 
@@ -70,7 +70,10 @@ async fn worked(turn: &mut Turn<'_>, work: &Work, launcher: &Launcher, start: &s
     }
     let head = turn.worktree.head()?;
     let changed = turn.worktree.repo().changed_files(start, &head).await?;
-    let changed: Vec<String> = changed.into_iter().map(|file| file.path).collect();
+    let mut changed: Vec<String> = changed.into_iter().map(|file| file.path).collect();
+    if let Some(own) = own_paths(turn, &head).await? {
+        changed.retain(|path| own.contains(path));
+    }
     let left = followup::untouched(&work.maintain, &changed)?;
     if !left.is_empty() {
         let question = followup::maintain(&left)?;
@@ -113,7 +116,7 @@ async fn sync_before(turn: &mut Turn<'_>, start: &str) -> Result<String, Fault> 
     let head = match turn.merge(&target, &branch).await.map_err(|fault| fault.in_phase(phase))? {
         Merged::UpToDate => start.to_string(),
         Merged::At(sha) => {
-            turn.tag("post-merge", &sha).await;
+            turn.tag(TurnTag::PostMerge, &sha).await;
             sha
         }
     };
@@ -127,7 +130,7 @@ async fn sync_after(turn: &mut Turn<'_>, answer: &mut Completed) {
     let Some(branch) = turn.head.parent_branch.clone() else { return };
     turn.reporter.phase(Phase::PostTurnSync);
     let merged = match upstream(turn, &branch) {
-        Ok(target) => turn.worktree.merge(&target, &format!("Merge {branch}")).await,
+        Ok(target) => turn.hands.merge(&target, &branch).await,
         Err(fault) => {
             tracing::warn!(error = fault.failure.error, "the upstream is not merged in after the turn");
             return;
@@ -137,11 +140,11 @@ async fn sync_after(turn: &mut Turn<'_>, answer: &mut Completed) {
         Ok(MergeOutcome::UpToDate | MergeOutcome::Merged { .. }) => {}
         Ok(MergeOutcome::Conflicts { files }) => {
             answer.merge_conflicts = turn.conflict_record(&files, &branch);
-            let settled = turn.worktree.settle(turn.process.now()).await;
+            let settled = turn.settle().await;
             turn.process.err_line(format!("supervisor: {branch} conflicts after the turn. {}", settled.detail));
         }
         Err(error) => {
-            let settled = turn.worktree.settle(turn.process.now()).await;
+            let settled = turn.settle().await;
             turn.process.err_line(format!("supervisor: {branch} is not merged in: {error}. {}", settled.detail));
         }
     }
@@ -164,7 +167,24 @@ async fn scan(turn: &Turn<'_>, start: &str) -> Result<Vec<Violation>, Fault> {
         None => None,
     };
     let branch_point = fork.or_else(|| turn.head.branch_point_sha.clone()).unwrap_or_else(|| start.to_string());
-    Ok(turn.worktree.violations(&turn.head.protected_patterns, start, &head, &branch_point).await?)
+    let mut found = turn.worktree.violations(&turn.head.protected_patterns, start, &head, &branch_point).await?;
+    if !found.is_empty()
+        && let Some(own) = own_paths(turn, &head).await?
+    {
+        found.retain(|violation| own.contains(&violation.file));
+    }
+    Ok(found)
+}
+
+/// The paths that the task itself changed; what an agent merged in from the upstream is not its doing. `None` when the
+/// upstream is not known here.
+async fn own_paths(turn: &Turn<'_>, head: &str) -> Result<Option<Vec<String>>, Fault> {
+    let repo = turn.worktree.repo();
+    let upstream = turn.head.parent_branch.as_ref().map(|branch| repo.resolve(branch)).transpose()?.flatten();
+    match upstream {
+        Some(upstream) => Ok(Some(repo.own_paths(&upstream, head).await?)),
+        None => Ok(None),
+    }
 }
 
 fn join(first: &str, second: &str) -> String {

@@ -130,6 +130,21 @@ async fn a_conflicting_sync_fails_and_leaves_the_worktree_as_it_was() {
     assert!(failure.merge_state.expect("settled").settled);
     assert_eq!(rig.head().await, before);
     assert_eq!(rig.git_at(&rig.worktree, &["status", "--porcelain"]).await, "");
+    assert_eq!(rig.runs(), 3, "the agent was asked three times");
+}
+
+#[tokio::test]
+async fn conflicts_that_the_agent_staged_and_left_are_concluded() {
+    let rig = Rig::new("init; echo both >a.txt; git add a.txt; result joined").await;
+    diverge(&rig).await;
+    let before = rig.head().await;
+    let answers = rig.completed(rig.sync().await).await;
+    let report = answers[0].sync.as_ref().expect("a report");
+    assert_eq!((report.merged, report.conflicts, rig.runs()), (true, 1, 1));
+    assert!(answers[0].result.contains("resolved by the agent: a.txt") && answers[0].result.ends_with("joined"));
+    assert_eq!(answers[0].start_sha.as_ref(), Some(&before));
+    assert_eq!(std::fs::read_to_string(rig.worktree.join("a.txt")).expect("reads"), "both\n");
+    assert_eq!(rig.git_at(&rig.worktree, &["status", "--porcelain"]).await, "");
 }
 
 #[tokio::test]
@@ -181,4 +196,26 @@ async fn a_half_done_merge_is_rolled_back_by_the_next_command_and_reported() {
     let recovery = answers[0].worktree_recovery.as_ref().expect("reported");
     assert_eq!((recovery.context.as_str(), recovery.files.as_slice()), ("unblock", &["a.txt".to_string()][..]));
     assert!(Path::new(recovery.patch_path.as_ref().expect("saved")).exists());
+}
+
+#[tokio::test]
+async fn what_came_from_the_upstream_is_nobodys_violation() {
+    let script = r#"init; echo mine >b.txt; commit mine; git merge -q --no-edit main
+        test "$EDIT" = none || { echo changed >Makefile; commit work; }; result worked"#;
+    for (edit, asked) in [("none", 1), ("some", 2)] {
+        let rig = Rig::with_env(script, &[("EDIT", edit)]).await;
+        rig.write("Makefile", "all:\n\techo upstream\n");
+        rig.write("c.txt", "upstream\n");
+        rig.git(&["commit", "-qam", "upstream"]).await;
+        rig.git(&["add", "-A"]).await;
+        rig.git(&["commit", "-qm", "more of it"]).await;
+        let mut work = rig.work();
+        work.head.protected_patterns = vec!["Makefile".into()];
+        let group =
+            |pattern: &str| Maintain { title: "Kept".into(), pattern: pattern.into(), instructions: "keep".into() };
+        work.maintain = vec![group("b.txt")];
+        let answers = rig.completed(Command::Start(work)).await;
+        assert_eq!(answers.len(), asked, "{answers:#?}");
+        assert!(rig.worktree.join("c.txt").exists(), "the upstream was merged in");
+    }
 }

@@ -128,3 +128,13 @@ async fn the_status_has_the_stored_form() {
     assert_eq!(status["command_type"], "start");
     assert_eq!(status["pid"], std::process::id());
 }
+
+#[test]
+fn a_read_only_turn_loses_every_tool_that_writes() {
+    let denied: Vec<&str> = crate::agent::CLAUDE_WRITING_TOOLS.split_whitespace().collect();
+    for tool in crate::mcp::catalogue::all() {
+        let name = format!("mcp__lazy__{}", tool.name);
+        let writes = tool.access == crate::mcp::catalogue::Access::Write;
+        assert_eq!(denied.contains(&name.as_str()), writes, "{name}");
+    }
+}
