@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::base::Process;
+use crate::base::{Process, files};
 
 /// The completion of a person's shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,10 @@ pub fn of_shell(process: &Process) -> Option<Completion> {
         _ => return None,
     };
     let home = process.home().ok()?;
-    let loads_it = |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("lazy completion"));
+    let loads_it = |path: &PathBuf| {
+        let bytes = files::read_written(path).ok().flatten().unwrap_or_default();
+        String::from_utf8_lossy(&bytes).contains("lazy completion")
+    };
     let installed =
         Some(home.join(file)).filter(|path| path.is_file()).or_else(|| Some(home.join(start)).filter(loads_it));
     let directory = file.rsplit_once('/').map_or("", |(directory, _)| directory);

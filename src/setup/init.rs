@@ -102,8 +102,9 @@ pub async fn init_asking(process: &Process, options: InitOptions, ask: &mut (dyn
         notes: Vec::new(),
         next: Vec::new(),
     };
-    make_store(process, &store_root, &mut report)?;
-    write_config(&options, &loaded, &store_root, &mut report)?;
+    make_store(process, &store_root, &root, &mut report)?;
+    let moved = settings.storage.external_path != loaded.config.storage.external_path;
+    write_config(if moved { StorePath::Written } else { StorePath::Kept }, &loaded, &store_root, &mut report)?;
     // Last of what makes a project: until it is there, running init again does all of the above again.
     files::create_dir(&project.data_dir)?;
     look_after_gitignore(process, &project, &mut report).await;
@@ -195,9 +196,20 @@ fn store_path(
 ) -> Result<String> {
     let chosen = match (&options.external_path, &loaded.path) {
         (Some(path), _) => path.clone(),
-        (None, Some(_)) => return Ok(loaded.config.storage.external_path.clone()),
+        (None, Some(_)) if !loaded.config.storage.external_path.is_empty() => {
+            return Ok(loaded.config.storage.external_path.clone());
+        }
+        (None, Some(_)) => {
+            let default = project.default_storage_root(process)?;
+            // Empty stays empty, which is the default, unless another project has it.
+            match project::other_owner(&default, &project.root) {
+                None => return Ok(String::new()),
+                Some(_) => project::free_store(&default, &project.root).display().to_string(),
+            }
+        }
         (None, None) => {
-            let default = project.default_storage_root(process)?.display().to_string();
+            let default = project.default_storage_root(process)?;
+            let default = project::free_store(&default, &project.root).display().to_string();
             ask.text("Where shall the tasks be stored?", &default)?
         }
     };
@@ -221,7 +233,17 @@ fn expand(process: &Process, path: &str) -> Result<PathBuf> {
     }
 }
 
-fn make_store(process: &Process, root: &Path, report: &mut InitReport) -> Result<()> {
+fn make_store(process: &Process, root: &Path, project_root: &Path, report: &mut InitReport) -> Result<()> {
+    if let Some(other) = project::other_owner(root, project_root) {
+        let free = project::free_store(root, project_root);
+        return Err(Error::conflict(format!(
+            "the task store {} belongs to the project {}",
+            root.display(),
+            other.display()
+        ))
+        .hint(format!("use another: lazy init --external-path '{}'", free.display())));
+    }
+
     let store = Store::open(process, root).map_err(|error| {
         let name = root.file_name().unwrap_or_default().to_string_lossy();
         match error.kind() {
@@ -229,6 +251,7 @@ fn make_store(process: &Process, root: &Path, report: &mut InitReport) -> Result
             _ => error.hint(format!("or put the store elsewhere: lazy init --external-path ~/.lazy/{name}")),
         }
     })?;
+    project::own_store(root, project_root)?;
     let count = store.rows().len();
     if count > 0 {
         report.done(format!("the store holds {} already", text::plural(count, "task")));
@@ -236,19 +259,26 @@ fn make_store(process: &Process, root: &Path, report: &mut InitReport) -> Result
     Ok(())
 }
 
-fn write_config(options: &InitOptions, loaded: &Loaded, store: &Path, report: &mut InitReport) -> Result<()> {
-    match (&loaded.path, &options.external_path) {
+/// Whether `lazy.toml` has to name another store than it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StorePath {
+    Kept,
+    Written,
+}
+
+fn write_config(path: StorePath, loaded: &Loaded, store: &Path, report: &mut InitReport) -> Result<()> {
+    match (&loaded.path, path) {
         (None, _) => {
             let initial = Initial { external_path: store, git_remote: &report.git_remote, driver: Driver::Local };
             files::write_atomic(&report.config, initial_text(&initial)?.as_bytes(), Mode::Shared)?;
             report.done(format!("wrote {}", report.config.display()));
         }
-        (Some(path), Some(_)) => {
+        (Some(path), StorePath::Written) => {
             edit::set_value(path, "storage.backend", "external")?;
             edit::set_value(path, "storage.external_path", store.to_string_lossy().as_ref())?;
             report.done(format!("set the store in {}", path.display()));
         }
-        (Some(path), None) => report.done(format!("kept {}", path.display())),
+        (Some(path), StorePath::Kept) => report.done(format!("kept {}", path.display())),
     }
     Ok(())
 }
@@ -281,7 +311,7 @@ async fn look_after_gitignore(process: &Process, project: &Project, report: &mut
 fn reconcile_gitignore(root: &Path) -> Result<gitignore::Reconciled> {
     let path = root.join(".gitignore");
     let path = path.canonicalize().unwrap_or(path);
-    let bytes = files::read_optional(&path)?.unwrap_or_default();
+    let bytes = files::read_written(&path)?.unwrap_or_default();
     let done = gitignore::reconcile(&bytes);
     if done.bytes != bytes {
         files::write_atomic(&path, &done.bytes, Mode::Shared)?;

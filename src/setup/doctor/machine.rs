@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Check, DaemonFacts};
+use crate::agent::require_sound_credentials;
 use crate::base::{Process, text};
 use crate::config::{Config, Project};
 use crate::proc::{self, Cmd};
@@ -45,6 +46,9 @@ pub(super) fn home(process: &Process) -> Check {
 
 pub(super) fn credential(process: &Process, config: &Config, daemon: Option<&DaemonFacts>) -> Check {
     const LABEL: &str = "Model credential present";
+    if let (None, Err(error)) = (daemon, require_sound_credentials(process)) {
+        return Check::error(LABEL, &error);
+    }
     let (found, place) = match daemon {
         Some(daemon) => (daemon.credential.as_deref(), "daemon env"),
         None => (credential::variable(process), "shell env"),

@@ -5,7 +5,9 @@
 
 mod configuration;
 mod daemon;
+mod image;
 mod machine;
+mod model_api;
 mod repository;
 mod runner;
 mod storage;
@@ -136,16 +138,25 @@ pub async fn doctor(process: &Process, project: Option<&Project>, daemon: Option
     }
     if let Ok(loaded) = &loaded {
         checks.push(machine::credential(process, &loaded.config, daemon));
+        checks.extend(project.map(model_api::check));
         if let Some(project) = project {
             checks.extend(storage::checks(process, project, &loaded.config, daemon));
             checks.push(repository::remote(project, &loaded.config));
+            checks.extend(finished_worktrees(process, project, &loaded.config).await);
         }
-        checks.extend(runner::checks(process, &loaded.config).await);
+        checks.extend(runner::checks(process, loaded, project).await);
     }
     let store = project.zip(loaded.as_ref().ok()).and_then(|(p, l)| p.storage_root(&l.config, process).ok());
     checks.extend(machine::disk(process, project, store.as_deref()));
     checks.push(machine::completion(process));
     DoctorReport { checks }
+}
+
+/// Worktrees whose tasks are done.
+async fn finished_worktrees(process: &Process, project: &Project, config: &config::Config) -> Option<Check> {
+    let left = crate::setup::leftovers::finished_worktrees(process, project, config).await.ok()?;
+    let detail = format!("{} of finished tasks", crate::base::text::plural(left.len(), "worktree"));
+    (!left.is_empty()).then(|| Check::warn("Worktrees", detail).hint("lazy doctor --clean-worktrees"))
 }
 
 #[cfg(test)]
@@ -294,8 +305,24 @@ mod tests {
         let check = async |label: &str| find(&doctor(&process, Some(&project), None).await, label).clone();
         place.write("lazy.toml", "[runner]\ntype = \"docker\"\n");
         let missing = check("Runner available").await;
-        assert!(missing.outcome == Outcome::Fail && missing.detail.contains("not available"), "{missing:?}");
-        assert!(missing.hint.is_some_and(|hint| hint.contains("dangerously-host-process")));
+        assert!(missing.outcome == Outcome::Fail && missing.detail.contains("not installed"), "{missing:?}");
+        assert!(missing.hint.is_some_and(|hint| hint.contains("docker.io")));
+        program(
+            &bin,
+            "docker",
+            "echo 'Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?' >&2; exit 1",
+        );
+        let down = check("Runner available").await;
+        assert!(down.outcome == Outcome::Fail && down.detail.contains("not running"), "{down:?}");
+        assert_eq!(check("Agent binary").await.outcome, Outcome::Ok);
+        let answers = "case $* in info*) echo 27.1 ;; *inspect*) echo 'No such image' >&2; exit 1 ;; esac";
+        program(&bin, "docker", answers);
+        assert_eq!(check("Runner available").await.detail, "docker 27.1; network: open");
+        let image = check("Container image exists").await;
+        assert!(image.outcome == Outcome::Warn && image.hint.as_deref() == Some("lazy system build"), "{image:?}");
+        place.write("lazy.toml", "[runner]\ntype = \"docker\"\n[docker]\ndockerfile = \"nope\"\n");
+        assert!(check("Container image exists").await.detail.contains("[docker] dockerfile"));
+        place.write("lazy.toml", "[runner]\ntype = \"docker\"\n");
         assert_eq!(check("Agent installed").await.outcome, Outcome::Ok);
 
         place.write("lazy.toml", HOST);

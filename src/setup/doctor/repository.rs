@@ -40,7 +40,7 @@ pub(super) fn data_directory(project: &Project) -> Check {
 pub(super) fn gitignore(project: &Project) -> Check {
     const LABEL: &str = ".gitignore entries";
     let fix = format!("cd {} && lazy init", project.root.display());
-    match files::read_optional(&project.root.join(".gitignore")) {
+    match files::read_written(&project.root.join(".gitignore")) {
         Err(error) => Check::error(LABEL, &error),
         Ok(bytes) => match lines::missing(&bytes.unwrap_or_default())[..] {
             [] => Check::ok(LABEL, ""),

@@ -5,26 +5,62 @@ use std::time::Duration;
 use super::Check;
 use super::machine::first_line;
 use crate::base::Process;
-use crate::config::{Config, PermissionMode};
+use crate::base::text::plural;
+use crate::config::{Config, Loaded, PermissionMode, Project};
 use crate::model::RunnerKind;
 use crate::proc::{self, Cmd};
-use crate::runner::Runner;
+use crate::runner::engine::{Engine, QUERY};
+use crate::setup::leftovers;
 
-pub(super) async fn checks(process: &Process, config: &Config) -> Vec<Check> {
-    let mut checks = vec![available(process, config.runner.kind)];
-    if config.runner.kind == RunnerKind::Host {
-        checks.extend(posture(process, config).await);
+const AVAILABLE: &str = "Runner available";
+
+pub(super) async fn checks(process: &Process, loaded: &Loaded, project: Option<&Project>) -> Vec<Check> {
+    let config = &loaded.config;
+    let mut checks = Vec::new();
+    match Engine::of(config.runner.kind, process) {
+        None => {
+            checks.push(Check::ok(AVAILABLE, "host process"));
+            checks.extend(posture(process, config).await);
+        }
+        Some(engine) => checks.extend(of_engine(process, &engine, loaded, project).await),
     }
     checks.push(agent(process, config).await);
     checks
 }
 
-fn available(process: &Process, kind: RunnerKind) -> Check {
-    const LABEL: &str = "Runner available";
-    match Runner::for_kind(kind, process, process.cwd()) {
-        Ok(_) => Check::ok(LABEL, "host process"),
-        Err(error) => Check::error(LABEL, &error),
+/// The engine; and, if it answers, what containers are made of.
+async fn of_engine(process: &Process, engine: &Engine, loaded: &Loaded, project: Option<&Project>) -> Vec<Check> {
+    let format = match engine.kind() {
+        RunnerKind::Podman => "{{.Version.Version}}",
+        _ => "{{.ServerVersion}}",
+    };
+    let version = match engine.text(["info", "--format", format], QUERY, "ask the engine about itself").await {
+        Ok(version) => version,
+        Err(error) => return vec![Check::error(AVAILABLE, &error), super::image::program(process).await],
+    };
+    let mut words = vec![format!("{} {version}", engine.kind())];
+    if let Ok(quirks) = engine.quirks().await {
+        let traits = [
+            (quirks.rootless, "rootless"),
+            (quirks.shifts_users, "user namespaces, which lazy's containers go without"),
+            (quirks.selinux, "SELinux, whose labels lazy's containers go without"),
+        ];
+        words.extend(traits.iter().filter(|(is, _)| *is).map(|(_, word)| (*word).to_string()));
     }
+    words.push(format!("network: {}", loaded.config.runner.network));
+    let mut checks = vec![Check::ok(AVAILABLE, words.join("; "))];
+    if let Some(project) = project {
+        checks.extend(super::image::checks(process, engine, loaded, project).await);
+    }
+    checks.push(super::image::program(process).await);
+    let known = project.map(|project| (project, &loaded.config));
+    if let Ok(orphans) = leftovers::orphaned_containers(process, known).await
+        && !orphans.is_empty()
+    {
+        let detail = format!("{} that no task wants", plural(orphans.len(), "container"));
+        checks.push(Check::warn("Orphaned containers", detail).hint("lazy doctor --clean-orphaned-containers"));
+    }
+    checks
 }
 
 /// How a host process is confined, and whether what confines it is there.
