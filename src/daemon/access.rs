@@ -5,17 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::{Error, Process, Result, files};
+use crate::model::link::{self, DAEMON_PORT, HOST_NAME, PROXY_PORT};
 use crate::model::{RunnerKind, TaskId};
 use crate::ops::{Access, GrantRequest, Granted};
 use crate::proxy::grants::Identity;
 use crate::proxy::{CallerRole, Grants};
 use crate::rpc::StateDir;
-use crate::rpc::mcp_config::McpConfig;
+use crate::rpc::mcp_config::{McpConfig, Reach};
 use crate::rpc::tokens::Tokens;
 use crate::store::Store;
-
-/// By which name a container reaches this machine.
-const FROM_CONTAINER: &str = "host.docker.internal";
 
 /// Credentials that no run may see, whichever its agent reads.
 const NEVER_INHERITED: [&str; 3] = ["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"];
@@ -41,15 +39,17 @@ impl Access for DaemonAccess {
     fn grant(&self, request: &GrantRequest) -> Result<Granted> {
         let token = self.tokens.mint_task(&self.process, request.task, &request.run_name)?;
         let mcp_config = self.state.mcp_config_path(&request.run_name);
+        let reach = reach(request.runner);
         let config = McpConfig {
             token,
             project_root: self.state.project_root().to_string_lossy().into_owned(),
             task_id: request.task.to_string(),
-            target: base_url(self.daemon, request.runner),
+            target: base_url(self.daemon, DAEMON_PORT, reach),
+            reach,
         };
         config.save_in_place(&mcp_config)?;
         let mut env = vec![
-            ("ANTHROPIC_BASE_URL".to_string(), base_url(self.proxy, request.runner)),
+            ("ANTHROPIC_BASE_URL".to_string(), base_url(self.proxy, PROXY_PORT, reach)),
             (
                 "ANTHROPIC_CUSTOM_HEADERS".to_string(),
                 format!("x-lazy-role: agent\nx-lazy-task-id: {}", request.task_ref),
@@ -63,6 +63,7 @@ impl Access for DaemonAccess {
                 task: Some(&request.task_ref),
                 label: &request.run_name,
                 env_key: name,
+                worktree: Some(&request.worktree),
             };
             let placeholder = self.grants.mint(identity, self.process.now())?;
             env.push((name.to_string(), placeholder.expose().to_string()));
@@ -73,7 +74,13 @@ impl Access for DaemonAccess {
                 env.push((name.to_string(), String::new()));
             }
         }
-        Ok(Granted { env, mcp_config })
+        let link_dir = match request.runner {
+            RunnerKind::Docker | RunnerKind::Podman if cfg!(target_os = "linux") => {
+                Some(link::host_dir(&self.process.home()?, self.state.project_root()))
+            }
+            _ => None,
+        };
+        Ok(Granted { env, mcp_config, link_dir })
     }
 
     fn revoke(&self, task: TaskId) -> Result<()> {
@@ -97,11 +104,22 @@ fn credential_var(present: Option<&'static str>, wanted: &'static [&'static str]
     present.filter(|name| wanted.contains(name)).or(wanted.first().copied())
 }
 
-/// The address of a listener of this machine, as a run of this kind reaches it.
-fn base_url(address: SocketAddr, runner: RunnerKind) -> String {
+/// How a run of this kind reaches a listener of this machine.
+fn reach(runner: RunnerKind) -> Reach {
     match runner {
-        RunnerKind::Host => format!("http://{}", reachable(address)),
-        RunnerKind::Docker | RunnerKind::Podman => format!("http://{FROM_CONTAINER}:{}", address.port()),
+        RunnerKind::Host => Reach::Direct,
+        RunnerKind::Docker | RunnerKind::Podman if cfg!(target_os = "linux") => Reach::Link,
+        // Where engines live in a virtual machine, a unix socket of the host is none inside.
+        RunnerKind::Docker | RunnerKind::Podman => Reach::Gateway,
+    }
+}
+
+/// The address of a listener of this machine, as a run reaches it; `inside` is its port at the link's inner end.
+fn base_url(address: SocketAddr, inside: u16, reach: Reach) -> String {
+    match reach {
+        Reach::Direct => format!("http://{}", reachable(address)),
+        Reach::Gateway => format!("http://{HOST_NAME}:{}", address.port()),
+        Reach::Link => format!("http://{}:{inside}", Ipv4Addr::LOCALHOST),
     }
 }
 
@@ -127,11 +145,12 @@ pub(super) fn retarget(state: &StateDir, daemon: SocketAddr) -> usize {
 fn retarget_one(path: &Path, daemon: SocketAddr) -> bool {
     let rewritten = (|| -> Result<bool> {
         let mut config = McpConfig::load(path)?;
-        let runner = match config.target.contains(FROM_CONTAINER) {
-            true => RunnerKind::Docker,
-            false => RunnerKind::Host,
+        let reach = match config.reach {
+            // Written before the way was recorded.
+            Reach::Direct if config.target.contains(HOST_NAME) => Reach::Gateway,
+            recorded => recorded,
         };
-        let target = base_url(daemon, runner);
+        let target = base_url(daemon, DAEMON_PORT, reach);
         if config.target == target {
             return Ok(false);
         }
@@ -176,6 +195,7 @@ mod tests {
             task_ref: "fix".into(),
             run_name: "lazy-fix".into(),
             runner,
+            worktree: "/p/.lazy/worktrees/fix".into(),
             credential_vars: VARS,
         }
     }
@@ -195,6 +215,7 @@ mod tests {
         let placeholder = value(&granted, "ANTHROPIC_API_KEY");
         let grant = access.grants.lookup(placeholder).expect("reads").expect("known");
         assert_eq!(grant.task_id.as_deref(), Some("fix"));
+        assert_eq!(grant.worktree.as_deref(), Some(Path::new("/p/.lazy/worktrees/fix")));
         assert_eq!(value(&granted, "CLAUDE_CODE_OAUTH_TOKEN"), "", "removed");
         assert_eq!(value(&granted, "ANTHROPIC_AUTH_TOKEN"), "", "removed");
         let mut keys: Vec<&String> = granted.env.iter().map(|(key, _)| key).collect();
@@ -211,17 +232,30 @@ mod tests {
     }
 
     #[test]
-    fn the_second_turn_gets_the_same_and_a_container_another_name() {
+    fn the_second_turn_gets_the_same_and_a_container_its_own_way() {
         let dir = tempfile::tempdir().expect("temp dir");
         let access = access(dir.path(), Some("CLAUDE_CODE_OAUTH_TOKEN"));
         let first = access.grant(&request(RunnerKind::Host)).expect("grants");
         let token = McpConfig::load(&first.mcp_config).expect("minted").token;
         let second = access.grant(&request(RunnerKind::Docker)).expect("grants");
         assert_eq!(value(&first, "CLAUDE_CODE_OAUTH_TOKEN"), value(&second, "CLAUDE_CODE_OAUTH_TOKEN"));
-        assert_eq!(value(&second, "ANTHROPIC_BASE_URL"), "http://host.docker.internal:4000");
         let config = McpConfig::load(&second.mcp_config).expect("minted");
         assert!(config.token == token);
-        assert_eq!(config.target, "http://host.docker.internal:26024");
+        let (proxy, daemon) = match cfg!(target_os = "linux") {
+            true => ("http://127.0.0.1:26025", "http://127.0.0.1:26024"),
+            false => ("http://host.docker.internal:4000", "http://host.docker.internal:26024"),
+        };
+        assert_eq!(value(&second, "ANTHROPIC_BASE_URL"), proxy);
+        assert_eq!(config.target, daemon);
+    }
+
+    #[test]
+    fn each_way_has_its_address() {
+        let address = "0.0.0.0:4000".parse().expect("an address");
+        assert_eq!(base_url(address, PROXY_PORT, Reach::Direct), "http://127.0.0.1:4000");
+        assert_eq!(base_url(address, PROXY_PORT, Reach::Gateway), "http://host.docker.internal:4000");
+        assert_eq!(base_url(address, PROXY_PORT, Reach::Link), "http://127.0.0.1:26025");
+        assert_eq!(reach(RunnerKind::Host), Reach::Direct);
     }
 
     #[test]
@@ -238,8 +272,9 @@ mod tests {
     fn a_new_port_is_written_in_place_and_the_token_stays() {
         let dir = tempfile::tempdir().expect("temp dir");
         let access = access(dir.path(), None);
-        let granted = access.grant(&request(RunnerKind::Docker)).expect("grants");
+        let granted = access.grant(&request(RunnerKind::Host)).expect("grants");
         let before = McpConfig::load(&granted.mcp_config).expect("minted");
+        assert_eq!(before.target, "http://127.0.0.1:26024");
         let inode = std::fs::metadata(&granted.mcp_config).expect("file").ino();
         let torn = access.state.mcp_config_path("torn");
         std::fs::write(&torn, "{\"tok").expect("writes");
@@ -247,11 +282,29 @@ mod tests {
         assert_eq!(retarget(&access.state, moved), 1);
         assert_eq!(retarget(&access.state, moved), 0, "nothing left to change");
         let after = McpConfig::load(&granted.mcp_config).expect("minted");
-        assert_eq!(after, McpConfig { target: "http://host.docker.internal:26030".into(), ..before });
+        assert_eq!(after, McpConfig { target: "http://127.0.0.1:26030".into(), ..before.clone() });
         assert_eq!(std::fs::metadata(&granted.mcp_config).expect("file").ino(), inode);
         assert_eq!(std::fs::read(&torn).expect("file"), b"{\"tok");
-        let host = access.grant(&request(RunnerKind::Host)).expect("grants");
+
+        let gateway = McpConfig { target: "http://host.docker.internal:1".into(), ..before.clone() };
+        gateway.save_in_place(&granted.mcp_config).expect("writes");
         assert_eq!(retarget(&access.state, moved), 1);
-        assert_eq!(McpConfig::load(&host.mcp_config).expect("minted").target, "http://127.0.0.1:26030");
+        let after = McpConfig::load(&granted.mcp_config).expect("minted");
+        assert_eq!(after.target, "http://host.docker.internal:26030");
+    }
+
+    /// Its address reads like one of the host, but is the relay's.
+    #[test]
+    fn a_container_with_the_link_never_notices_a_new_port() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let access = access(dir.path(), None);
+        let granted = access.grant(&request(RunnerKind::Host)).expect("grants");
+        let config = McpConfig::load(&granted.mcp_config).expect("minted");
+        let linked = McpConfig { reach: Reach::Link, ..config };
+        linked.save_in_place(&granted.mcp_config).expect("writes");
+        assert_eq!(retarget(&access.state, "127.0.0.1:26030".parse().expect("an address")), 0);
+        assert_eq!(McpConfig::load(&granted.mcp_config).expect("minted"), linked);
+        let again = access.grant(&request(RunnerKind::Host)).expect("grants");
+        assert_eq!(McpConfig::load(&again.mcp_config).expect("minted").reach, Reach::Direct);
     }
 }

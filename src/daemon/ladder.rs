@@ -13,6 +13,7 @@ use super::access::{self, DaemonAccess};
 use super::binary::BinaryId;
 use super::claim::{self, Claim};
 use super::dispatch::Operations;
+use super::link::Link;
 use super::loops::{self, Loops};
 use super::router::{Front, Router};
 use super::status::Facts;
@@ -20,10 +21,12 @@ use super::tools::ProjectTools;
 use super::{Options, logfile, ports};
 use crate::base::files::Mode;
 use crate::base::{Error, Kind, Process, Result, ResultExt, checkpoint, files, log};
+use crate::config::schema::Network;
 use crate::config::{self, Config, Project};
 use crate::forge::Forge;
 use crate::git::Repo;
 use crate::http::{Drain, Server, envelope};
+use crate::model::link;
 use crate::ops::{Access, Ctx, CtxParts, reconcile};
 use crate::proxy::{CredentialSource, CredentialVar, EnvCredentials, Grants, Proxy, ProxyConfig};
 use crate::rpc::StateDir;
@@ -39,6 +42,8 @@ const LOOPS_END: Duration = Duration::from_secs(5);
 const RUNS_END: Duration = Duration::from_secs(20);
 /// How long streams of the proxy may take, once their runs have ended.
 const PROXY_END: Duration = Duration::from_secs(2);
+/// How long connections of containers to elsewhere may take, once daemon and proxy are down.
+const LINK_END: Duration = Duration::from_secs(1);
 
 /// A daemon that is up.
 pub(super) struct Daemon {
@@ -47,6 +52,7 @@ pub(super) struct Daemon {
     loops: Loops,
     ctx: Ctx,
     proxy: Proxy,
+    link: Option<Link>,
     end: Arc<Notify>,
     state: StateDir,
     /// Last: the pid file goes and the lock is let go when all else is down.
@@ -108,7 +114,11 @@ impl Daemon {
     /// Takes it down, in the order in which one thing needs another.
     pub async fn stop(self) {
         tracing::info!("ending");
-        let Daemon { server, drain, loops, ctx, proxy, end: _, state, claim } = self;
+        let Daemon { server, drain, loops, ctx, proxy, link, end: _, state, claim } = self;
+        // First: what a container begins from now on waits for the next daemon instead of being cut off by this one.
+        if let Some(link) = &link {
+            link.close();
+        }
         drain.begin(REQUESTS_END);
         // Side by side: a request may wait for the answer of a run, and a run for the answer of a request.
         let runs = async {
@@ -120,6 +130,9 @@ impl Daemon {
         // What a request started while the others were being ended.
         end_runs(&ctx).await;
         proxy.stop(PROXY_END).await;
+        if let Some(link) = link {
+            link.stop(LINK_END).await;
+        }
         drop(ctx);
         files::remove_file(&state.startup_error_path()).ok();
         tracing::info!("ended");
@@ -197,13 +210,33 @@ fn require_credential(process: &Process, config: &Config) -> Result<Option<&'sta
 async fn raise(ground: Ground, started: Instant) -> Result<Daemon> {
     let (proxy, kept) = start_proxy(&ground).await?;
     checkpoint::reach("daemon.proxy");
-    match listen(&ground).await {
-        Ok(listener) => Ok(serve(ground, started, proxy, kept, listener)?),
+    let listening = async {
+        let listener = listen(&ground).await?;
+        let link = open_link(&ground, &listener, &proxy)?;
+        Ok((listener, link))
+    };
+    match listening.await {
+        Ok((listener, link)) => Ok(serve(ground, started, proxy, kept, listener, link)?),
         Err(error) => {
             proxy.stop(Duration::ZERO).await;
             Err(error)
         }
     }
+}
+
+/// Opens the link of this project's containers. Elsewhere than on Linux they reach the listeners through their engine.
+fn open_link(ground: &Ground, listener: &TcpListener, proxy: &Proxy) -> Result<Option<Link>> {
+    if !cfg!(target_os = "linux") {
+        return Ok(None);
+    }
+    let directory = link::host_dir(&ground.process.home()?, &ground.project.root);
+    let daemon = listener.local_addr().io_context(|| "cannot read the address of the listener".into())?;
+    let runner = &ground.config.runner;
+    // With the open network they go there by themselves.
+    let allow = if runner.network == Network::ProxyOnly { runner.egress_allow.clone() } else { Vec::new() };
+    let link = Link::open(directory, access::reachable(daemon), access::reachable(proxy.address()), allow)?;
+    checkpoint::reach("daemon.link");
+    Ok(Some(link))
 }
 
 /// Starts the proxy where it was before if that can be: runs that outlived the last daemon look for it there.
@@ -246,7 +279,14 @@ async fn listen(ground: &Ground) -> Result<TcpListener> {
 }
 
 /// Serves; the only thing that can still refuse is the system.
-fn serve(ground: Ground, started: Instant, proxy: Proxy, kept: bool, listener: TcpListener) -> Result<Daemon> {
+fn serve(
+    ground: Ground,
+    started: Instant,
+    proxy: Proxy,
+    kept: bool,
+    listener: TcpListener,
+    link: Option<Link>,
+) -> Result<Daemon> {
     let (drain, end, front) = (Drain::new(), Arc::new(Notify::new()), Arc::new(Front::default()));
     let server = Server::serve(listener, front.clone(), drain.clone())?;
     let Ground { process, state, project, config, credential, claim, repo, forge, store, tokens, grants, binary } =
@@ -289,7 +329,7 @@ fn serve(ground: Ground, started: Instant, proxy: Proxy, kept: bool, listener: T
         heartbeat: envelope::INTERVAL,
     });
     let loops = start_loops(&ctx, &state, &claim, server.address().port());
-    Ok(Daemon { server, drain, loops, ctx, proxy, end, state, claim })
+    Ok(Daemon { server, drain, loops, ctx, proxy, link, end, state, claim })
 }
 
 fn start_loops(ctx: &Ctx, state: &StateDir, claim: &Arc<Claim>, port: u16) -> Loops {

@@ -4,7 +4,7 @@
 //! and dashboard reach it over one TCP listener.
 //!
 //! **Start** ([`ladder`]), rung by rung: log, configuration, credential, lock, pid and token, repository, store, proxy,
-//! port, minted configurations, operations, loops. A refused start leaves no pid file, no lock and no listener, and says
+//! port, minted configurations, the link of containers ([`link`], on Linux), operations, loops. A refused start leaves no pid file, no lock and no listener, and says
 //! why in `startup-error`.
 //!
 //! **Routes.** Every one is *framed* (the heartbeat envelope keeps it alive however long it takes) or *bounded* (it
@@ -28,7 +28,7 @@
 //!
 //! **Files owned:** everything in the state directory ([`crate::rpc::StateDir`]): `daemon.lock`, `lazy.pid`, `root`,
 //! `token`, `web-port`, `proxy-port`, `startup-error`, `daemon.log` with three older segments, `mcp-tokens.json`,
-//! `proxy-tokens.json`, `mcp/`. Files of it that vanish while it runs are put back.
+//! `proxy-tokens.json`, `mcp/`. Files of it that vanish while it runs are put back. And `~/.lazy/link/<project>/link.sock`.
 //!
 //! **Refused:** a second daemon (named by pid), a missing credential, a configuration that does not load, a directory
 //! that is not the root of a main checkout, a full window of ports, a request for another project.
@@ -40,6 +40,7 @@ mod body;
 mod claim;
 mod dispatch;
 mod ladder;
+mod link;
 mod logfile;
 mod loops;
 mod ports;
@@ -50,6 +51,7 @@ mod tools;
 
 use std::path::PathBuf;
 
+use crate::agent::require_sound_credentials;
 use crate::base::{Process, Result};
 use crate::proc;
 
@@ -68,6 +70,7 @@ pub struct Options {
 /// Whatever refused the start; it is also in `startup-error` and in the log.
 pub async fn run(process: &Process, options: Options) -> Result<u8> {
     let signal = proc::shutdown_signal();
+    require_sound_credentials(process)?;
     let daemon = Daemon::start(process, &options).await?;
     if process.stderr_is_terminal() {
         process.err_line(format!("the daemon listens on {}; Ctrl-C ends it", daemon.url()));

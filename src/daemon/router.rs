@@ -20,7 +20,7 @@ use super::status::Facts;
 use super::tools::{self, Tools, Work};
 use crate::base::text::nearest;
 use crate::base::{Error, Kind, Result};
-use crate::http::{Body, Drain, Handler, envelope, failure, json as reply};
+use crate::http::{Body, Drain, Handler, envelope, failure, json as reply, try_again};
 use crate::ops::Narrator;
 use crate::rpc::Command;
 use crate::rpc::client::header_text_decoded;
@@ -69,7 +69,7 @@ impl Handler for Front {
         Box::pin(async move {
             match router {
                 Some(router) => router.answer(request).await,
-                None => failure(&Error::unavailable("the daemon is starting; ask again in a moment")),
+                None => try_again(&Error::unavailable("the daemon is starting; ask again in a moment")),
             }
         })
     }
@@ -91,7 +91,11 @@ impl Router {
         };
         answered.unwrap_or_else(|error| {
             log(&path, &error);
-            failure(&error)
+            match error.kind() {
+                // Refused before any work began.
+                Kind::Unavailable if self.drain.has_begun() => try_again(&error),
+                _ => failure(&error),
+            }
         })
     }
 

@@ -42,7 +42,7 @@ impl Tools for ProjectTools {
 /// # Errors
 /// [`crate::base::Kind::NotFound`] with the nearest name.
 pub(super) fn require_schema(tool: &str) -> Result<Value> {
-    if let Some(found) = catalogue::find(tool) {
+    if let Some(found) = catalogue::find(tool).or_else(|| catalogue::internal(tool)) {
         return Ok(found.schema);
     }
     let known = catalogue::all();
@@ -87,6 +87,7 @@ async fn call(
         "lazy_update_progress" => run.progress(&args).await,
         "lazy_create" => run.create(&args).await,
         "lazy_start" => run.start(&args).await,
+        c::INTERNAL_GIT => run.internal_git(args).await,
         other => Err(Error::internal(format!("the tool {other} has no operation"))),
     }
 }
@@ -322,6 +323,12 @@ impl Run<'_> {
         let params =
             c::CommitParams { task: self.own(), message: args.required("message"), files: args.texts("files") };
         Ok(compact(json!(self.op::<c::CommitWork>(params).await?)))
+    }
+
+    async fn internal_git(&self, args: Args) -> Result<Value> {
+        let order = serde_json::from_value(Value::Object(args.0))
+            .map_err(|source| Error::invalid(format!("the arguments of {} are wrong: {source}", c::INTERNAL_GIT)))?;
+        Ok(json!(self.op::<c::InternalGit>(c::InternalGitParams { task: self.own(), order }).await?))
     }
 
     async fn raise(&self, args: &Args) -> Result<Value> {

@@ -5,7 +5,7 @@ use crate::daemon::Options;
 use crate::daemon::ladder::Daemon;
 use crate::model::Actor;
 use crate::proc::Cmd;
-use crate::rpc::mcp_config::McpConfig;
+use crate::rpc::mcp_config::{McpConfig, Reach};
 use crate::rpc::tokens::Token;
 use crate::rpc::{Client, StateDir, commands};
 
@@ -179,6 +179,7 @@ async fn a_restart_keeps_token_and_proxy_port_and_moves_the_configurations() {
         project_root: "/".into(),
         task_id: "x".into(),
         target: "http://host.docker.internal:1".into(),
+        reach: Reach::Gateway,
     };
     minted.save_in_place(&state.mcp_config_path("lazy-x")).expect("mints");
     let daemon = project.start().await.expect("starts again");
