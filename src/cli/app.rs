@@ -29,7 +29,7 @@ impl App {
     pub fn print_json(&self, value: &impl serde::Serialize) -> Result<()> {
         let text = serde_json::to_string(value)
             .map_err(|source| crate::base::Error::internal("cannot encode the answer").caused_by(source))?;
-        self.process.out_line(text)
+        self.process.write_out(format!("{text}\n").as_bytes())
     }
 
     /// Prints the answer as JSON on several lines.

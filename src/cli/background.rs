@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::app::App;
 use super::progress::Talk;
 use super::session;
+use crate::agent::require_sound_credentials;
 use crate::base::lock::{Attempt, FileLock};
 use crate::base::{Error, Result, files, hash};
 use crate::proc;
@@ -80,6 +81,8 @@ struct Child {
 
 /// Starts a daemon, unless another command is just doing that.
 fn spawn(app: &App, state: &StateDir, talk: Talk) -> Result<Option<Child>> {
+    // The daemon has this environment. Refused here the reason is seen, and nothing is made for it.
+    require_sound_credentials(&app.process)?;
     files::create_private_dir(state.path())?;
     let note = std::process::id().to_string();
     let Attempt::Taken(starter) = FileLock::try_take(&state.path().join("start.lock"), &note)? else { return Ok(None) };

@@ -1,9 +1,14 @@
-//! Text that a person writes in their editor, kept until it has arrived.
+//! Text that a person wrote (in their editor, on standard input, behind a flag), kept until it has arrived.
+//!
+//! What was typed in the editor or came through a pipe exists nowhere else: it is kept before the daemon is asked. What
+//! stands on the command line is kept when the daemon was lost before it answered.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
 
 use super::app::App;
+use serde_json::{Value, json};
+
 use crate::base::{Error, Kind, Result, ResultExt, files};
 use crate::config::project::Project;
 use crate::proc;
@@ -41,8 +46,8 @@ pub(crate) async fn write(app: &App, what: &str, template: &str) -> Result<Optio
             ));
         }
     }
-    let written =
-        std::fs::read_to_string(file.path()).io_context(|| format!("cannot read {}", file.path().display()))?;
+    let written = String::from_utf8(files::read_written(file.path())?.unwrap_or_default())
+        .map_err(|_| Error::invalid(format!("what the editor wrote for {what} is not UTF-8 text")))?;
     let text = if template.contains("# ") { without_comments(&written) } else { written.trim().to_string() };
     if text.is_empty() {
         return Ok(None);
@@ -60,23 +65,58 @@ pub(crate) fn delivered(app: &App) {
     }
 }
 
-/// Says where a text stands that was written and has not arrived.
-pub(crate) fn not_delivered(app: &App) {
-    if let Some(path) = kept().take() {
-        app.process.err_line(format!("What you wrote stands in {}", path.display()));
+/// The error, with a line that says where the text stands that was written and has not arrived.
+pub(crate) fn not_delivered(error: Error) -> Error {
+    let Some(path) = kept().take() else { return error };
+    let line = Value::from(format!("What you wrote stands in {}", path.display()));
+    let mut details = error.details().cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+    match details["lines"].as_array_mut() {
+        Some(lines) => lines.push(line),
+        None => details["lines"] = json!([line]),
+    }
+    error.with_details(details)
+}
+
+/// Keeps a text that came through a pipe, as [`write()`] does.
+pub(crate) fn keep(app: &App, text: &str) {
+    let Ok(project) = Project::find(&app.process, app.process.cwd()) else { return };
+    let name = format!("text-{}-{}.md", app.process.now().0, std::process::id());
+    let path = project.data_dir.join("recovery").join(name);
+    if files::write_atomic(&path, text.as_bytes(), files::Mode::Private).is_ok() {
+        *kept() = Some(path);
+    }
+}
+
+/// Keeps the texts among the parameters of a command that the daemon may not have got, unless they are kept already.
+pub(crate) fn keep_params(app: &App, params: &Value, error: &Error) {
+    // What these kinds of refusal are about is the text or the task: the command is there to be given again.
+    let cut_off = matches!(error.kind(), Kind::Lost | Kind::Unavailable | Kind::Timeout | Kind::Io | Kind::Internal);
+    if !cut_off || kept().is_some() {
+        return;
+    }
+    let mut texts = Vec::new();
+    collect(params, &mut texts);
+    if !texts.is_empty() {
+        keep(app, &texts.join("\n\n"));
+    }
+}
+
+/// The texts that people write, in the order of their fields.
+fn collect<'a>(params: &'a Value, found: &mut Vec<&'a str>) {
+    const WRITTEN: [&str; 5] = ["goal", "prompt", "message", "reason", "response"];
+    match params {
+        Value::Object(fields) => {
+            let texts = WRITTEN.iter().filter_map(|name| fields.get(*name)?.as_str());
+            found.extend(texts.filter(|text| !text.trim().is_empty()));
+            fields.values().for_each(|value| collect(value, found));
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, found)),
+        _ => {}
     }
 }
 
 fn kept() -> std::sync::MutexGuard<'static, Option<PathBuf>> {
     KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn keep(app: &App, text: &str) {
-    let Ok(project) = Project::find(&app.process, app.process.cwd()) else { return };
-    let path = project.data_dir.join("recovery").join(format!("text-{}.md", app.process.now().0));
-    if files::write_atomic(&path, text.as_bytes(), files::Mode::Private).is_ok() {
-        *kept() = Some(path);
-    }
 }
 
 fn without_comments(text: &str) -> String {
@@ -87,6 +127,15 @@ fn without_comments(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_people_wrote_is_found_among_parameters() {
+        let params = json!({ "task": "x", "message": "the feedback", "model": "m", "reason": " ",
+            "raised": [{ "id": "1", "response": "yes" }], "goal": null });
+        let mut found = Vec::new();
+        collect(&params, &mut found);
+        assert_eq!(found, ["the feedback", "yes"]);
+    }
 
     #[test]
     fn lines_of_the_template_do_not_count() {

@@ -1,6 +1,9 @@
 //! Values of flags, read with errors that list what is possible.
 
+use std::time::Duration;
+
 use crate::model::{Effort, Priority, RunnerKind, TaskType};
+use crate::setup::stats::By;
 
 /// An effort.
 pub(crate) fn effort(text: &str) -> Result<Effort, String> {
@@ -37,6 +40,28 @@ pub(crate) fn truth(text: &str) -> Result<bool, String> {
         "false" | "no" | "off" => Ok(false),
         _ => Err(format!("{text:?} is neither true nor false")),
     }
+}
+
+/// A length of time: a number and `s`, `m`, `h` or `d`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no length of time; write 90s, 30m, 2h or 7d");
+    let (at, unit) = text.char_indices().next_back().ok_or_else(wrong)?;
+    let seconds: u64 = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 60 * 60,
+        'd' => 24 * 60 * 60,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = text[..at].parse().map_err(|_| wrong())?;
+    count.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+/// A way to put requests together.
+pub(crate) fn by(text: &str) -> Result<By, String> {
+    let names: Vec<&str> = By::ALL.iter().map(|by| by.name()).collect();
+    let found = By::ALL.into_iter().find(|by| by.name() == text);
+    found.ok_or_else(|| format!("{text:?} is none of {}", names.join(", ")))
 }
 
 /// Lines of an output: 1-based, both ends included.
@@ -83,6 +108,15 @@ mod tests {
         assert_eq!(lines("1..18446744073709551615").expect("range").of(text), text);
         for wrong in ["", "..", "0..2", "3..2", "a..b", "2", "-1..2", "1..2..3", "+1..2"] {
             assert!(lines(wrong).expect_err(wrong).contains("N..M"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_have_a_unit() {
+        let read = |text: &str| duration(text).map(|length| length.as_secs());
+        assert_eq!([read("90s"), read("30m"), read("2h"), read("7d")], [Ok(90), Ok(1800), Ok(7200), Ok(604_800)]);
+        for wrong in ["", "2", "h", "2 h", "-1h", "2é", "99999999999999999d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -87,9 +87,13 @@ async fn piped(app: &App, limit: Option<Duration>) -> Result<Option<String>> {
             app.process.err_line("… waiting for text on standard input");
         }
     }
-    let text = app.process.read_stdin()?;
+    let text = app.process.read_stdin_written()?;
     let trimmed = text.trim_end();
-    Ok((!trimmed.trim().is_empty()).then(|| trimmed.to_string()))
+    if trimmed.trim().is_empty() {
+        return Ok(None);
+    }
+    super::editor::keep(app, trimmed);
+    Ok(Some(trimmed.to_string()))
 }
 
 /// Whether a read of standard input would return at once, within `limit`.

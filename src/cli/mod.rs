@@ -18,10 +18,11 @@
 //! **Refused:** unknown commands and flags (with the nearest one), a question where no person can answer it, a file of
 //! text that is not UTF-8.
 //!
-//! **Files owned:** `<root>/.lazy/recovery/`: text typed in an editor, kept until the daemon has it.
+//! **Files owned:** `<root>/.lazy/recovery/`: text from an editor, a pipe or a flag, kept until the daemon has it.
 
 mod app;
 mod background;
+mod choose;
 mod commands;
 mod demo;
 mod editor;
@@ -50,11 +51,11 @@ pub async fn main(process: &Process) -> Result<u8> {
     match run(&app).await {
         // The reader of our output went away: it has what it wanted.
         Err(error) if error.kind() == Kind::Canceled && error.message().is_empty() => Ok(0),
-        Err(error) => {
-            editor::not_delivered(&app);
-            Err(error)
+        Err(error) => Err(editor::not_delivered(error)),
+        Ok(code) => {
+            editor::delivered(&app);
+            Ok(code)
         }
-        done => done,
     }
 }
 
@@ -64,7 +65,11 @@ async fn run(app: &App) -> Result<u8> {
         Asked::Overview => app.process.out(help::overview(app.style))?,
         Asked::Version => app.process.out_line(format!("lazy {}", env!("CARGO_PKG_VERSION")))?,
         Asked::Usage(topic) => app.process.out(help::usage(topic, app.style))?,
-        Asked::Run(entry, tokens) => return words::launch(app, entry, &tokens)?.await,
+        Asked::Run(entry, tokens) => {
+            app.process.require_cwd()?;
+            let tokens = choose::complete(app, entry, tokens).await?;
+            return words::launch(app, entry, &tokens)?.await;
+        }
     }
     Ok(0)
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::app::App;
 use super::style::Style;
+use crate::base::text::for_terminal;
 use crate::base::time::duration_text;
 use crate::rpc::Progress;
 
@@ -91,7 +92,7 @@ impl Narration {
         match &self.form {
             Form::Silent => {}
             Form::Lines => self.app.process.err_line(format!("… {label}")),
-            Form::Spinner(bar) => bar.set_message(label.clone()),
+            Form::Spinner(bar) => bar.set_message(for_terminal(&label).into_owned()),
         }
         self.label = Some(label);
     }

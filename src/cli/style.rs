@@ -1,6 +1,7 @@
 //! Colours, decided once for each stream.
 
 use crate::base::Process;
+use crate::base::text::COLOR_MARKS;
 use crate::model::{Role, Status};
 
 /// Whether and how a stream is coloured.
@@ -8,7 +9,7 @@ use crate::model::{Role, Status};
 pub(crate) enum Style {
     /// Text only.
     Plain,
-    /// ANSI colours.
+    /// Colours, marked in the text: the process turns them into escape sequences when it writes.
     Ansi,
 }
 
@@ -47,6 +48,12 @@ impl Style {
         warning = "33",
         /// Successes.
         success = "32",
+        /// Lines that a patch adds.
+        added = "32",
+        /// Lines that a patch removes.
+        removed = "31",
+        /// Where a piece of a patch belongs.
+        hunk = "36",
     }
 
     /// A status word. Decorated ones, such as `working(agent)`, stay uncoloured.
@@ -78,7 +85,10 @@ impl Style {
         match self {
             Style::Plain => text.to_string(),
             Style::Ansi if text.is_empty() => String::new(),
-            Style::Ansi => format!("\x1b[{code}m{text}\x1b[0m"),
+            Style::Ansi => {
+                let (begin, end) = COLOR_MARKS;
+                format!("{begin}{code}{end}{text}{begin}0{end}")
+            }
         }
     }
 }
@@ -86,10 +96,11 @@ impl Style {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::text::for_terminal;
 
     #[test]
     fn only_exact_status_words_are_coloured() {
-        assert_eq!(Style::Ansi.status("blocked"), "\x1b[33mblocked\x1b[0m");
+        assert_eq!(for_terminal(&Style::Ansi.status("blocked")), "\x1b[33mblocked\x1b[0m");
         assert_eq!(Style::Ansi.status("blocked [STOPPED]"), "blocked [STOPPED]");
         assert_eq!(Style::Plain.status("blocked"), "blocked");
     }

@@ -111,6 +111,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     row::<c::show::View>("view", Group::Inspect),
     row::<c::status::TaskState>("status", Group::Inspect),
     row::<c::diff::Diff>("diff", Group::Inspect),
+    row::<c::shell::Shell>("shell", Group::Inspect),
     row::<c::search::Search>("search", Group::Inspect),
     row::<c::raised::List>("raised", Group::Inspect),
     row::<c::raised::List>("raised list", Group::Inspect),
@@ -119,12 +120,16 @@ pub(crate) const COMMANDS: &[Entry] = &[
     row::<c::raised::Dismiss>("raised dismiss", Group::Inspect),
     row::<c::raised::Promote>("raised promote", Group::Inspect),
     row::<c::raised::Blocking>("raised blocking", Group::Inspect),
+    row::<c::stats::Audit>("stats audit", Group::Inspect),
+    row::<c::stats::Tokens>("stats tokens", Group::Inspect),
     row::<c::init::Init>("init", Group::Setup),
     row::<c::doctor::Doctor>("doctor", Group::Setup),
     row::<c::config::Show>("config show", Group::Setup),
     row::<c::config::Lookup>("config get", Group::Setup),
     row::<c::config::Path>("config path", Group::Setup),
     row::<c::config::Check>("config check", Group::Setup),
+    row::<c::policy::Check>("policy check", Group::Setup),
+    row::<c::policy::Replay>("policy replay", Group::Setup),
     row::<super::demo::Demo>("demo", Group::Setup),
     row::<c::daemon::Start>("daemon start", Group::Daemon),
     row::<c::daemon::Stop>("daemon stop", Group::Daemon),
@@ -135,6 +140,9 @@ pub(crate) const COMMANDS: &[Entry] = &[
     row::<c::logs::Logs>("daemon logs", Group::Daemon),
     row::<c::system::State>("system status", Group::System),
     row::<c::system::Prompts>("system prompts", Group::System),
+    row::<c::image::Build>("system build", Group::System),
+    row::<c::image::ExportDockerfile>("system export-dockerfile", Group::System),
+    row::<c::upgrade::Upgrade>("upgrade", Group::System),
     row::<c::completion::Completion>("completion", Group::System),
 ];
 
@@ -150,7 +158,9 @@ const SUB_ALIASES: &[(&str, &str, &str)] = &[
 const FAMILIES: &[(&str, &str)] = &[
     ("config", "the project's configuration: effective values, one value, where it is, whether it loads"),
     ("daemon", "the background process that owns the project's tasks"),
-    ("system", "the installation and the built-in prompts"),
+    ("policy", "the rules for tool calls: what they say to one, and to those that were made"),
+    ("stats", "what the audit trail tells: requests, tokens; and whether it is what was written"),
+    ("system", "the installation: its state, the image of containers, the built-in prompts"),
 ];
 
 /// The row for exactly these words.

@@ -164,7 +164,10 @@ pub(crate) fn normalize(command: &str, info: &CommandInfoWithArgs, words: &[Stri
             shorts(command, info, word, &mut rest, &mut tokens)?;
         }
     }
-    require_positionals(command, info, &tokens.positionals)?;
+    // A command that offers a menu is completed later, where a person can be asked.
+    if !(tokens.positionals.is_empty() && super::choose::offers(command)) {
+        require_positionals(command, info, &tokens.positionals)?;
+    }
     Ok(tokens)
 }
 
@@ -221,7 +224,8 @@ fn take<'a>(
     Ok(())
 }
 
-fn require_positionals(command: &str, info: &CommandInfoWithArgs, given: &[String]) -> Result<()> {
+/// Refuses too few or too many words.
+pub(crate) fn require_positionals(command: &str, info: &CommandInfoWithArgs, given: &[String]) -> Result<()> {
     let usage = || format!("lazy {command} --help");
     let missing = info
         .positionals

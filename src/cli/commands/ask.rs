@@ -36,7 +36,9 @@ impl Run for Ask {
         let form = Form::from_switch(self.json);
         match (ask(&app, self, form).await, form) {
             (Err(error), Form::Json) => {
-                app.print_json(&json!({ "error": error.full_message() }))?;
+                let error = editor::not_delivered(error);
+                let lines = error.details().and_then(|details| details.get("lines")).cloned().unwrap_or_default();
+                app.print_json(&json!({ "error": error.full_message(), "lines": lines }))?;
                 Ok(error.kind().exit_code())
             }
             (other, _) => other,

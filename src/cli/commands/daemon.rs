@@ -15,11 +15,16 @@ use crate::cli::progress::Talk;
 use crate::cli::render::{self, daemon::Build};
 use crate::cli::session;
 use crate::cli::table::Run;
+use crate::config::project::Project;
+use crate::proc;
 use crate::rpc::StateDir;
 use crate::rpc::commands::{self as rpc, ListParams, ListView};
 
 /// How long a daemon that accepted to end may take.
 const ACCEPTED: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(20);
+/// How long the process of one that has ended may take to be gone.
+const EXITED: Duration = Duration::from_secs(5);
 /// How long one that did not answer may take after a signal.
 const SIGNALLED: Duration = Duration::from_secs(5);
 
@@ -44,7 +49,7 @@ impl Run for Start {
             let both = if self.background { " and --background exclude each other" } else { " was not understood" };
             return Err(Error::usage(format!("--foreground{both}")).hint("lazy daemon start --foreground"));
         }
-        let state = state_dir(&app, self.project.as_deref()).await?;
+        let state = startable(&app, self.project.as_deref()).await?;
         if let Found::Running(_, status) = background::look(&app, &state).await? {
             app.print(format!("The daemon is already running (pid {}).", status.pid))?;
             return Ok(0);
@@ -101,6 +106,8 @@ impl Run for Restart {
                 return Ok(0);
             }
             stop(&app, &state).await?;
+        } else {
+            startable(&app, self.project.as_deref()).await?;
         }
         let (_, status) = background::ensure(&app, &state, Talk::Narrate).await?;
         app.print(format!("The daemon runs again (pid {}): {}", status.pid, render::daemon::url(&status)))?;
@@ -154,8 +161,22 @@ pub(crate) async fn state_dir(app: &App, project: Option<&str>) -> Result<StateD
     StateDir::for_project(&app.process, &root)
 }
 
+/// The same for a project whose daemon may be started: one that is there. For anything else nothing is made.
+async fn startable(app: &App, project: Option<&str>) -> Result<StateDir> {
+    let state = state_dir(app, project).await?;
+    if project.is_some() {
+        let root = state.project_root();
+        let found = Project::find(&app.process, root)?.root;
+        if found != root {
+            return Err(Error::invalid(format!("{} is not the root of a project", root.display()))
+                .hint(format!("lazy daemon start --project '{}'", found.display())));
+        }
+    }
+    Ok(state)
+}
+
 /// Names the tasks that work, and asks on a terminal.
-async fn agrees(app: &App, state: &StateDir, yes: bool, question: &str) -> Result<bool> {
+pub(super) async fn agrees(app: &App, state: &StateDir, yes: bool, question: &str) -> Result<bool> {
     use crate::cli::input::{Answer, Enter, confirm};
     let working = match background::look(app, state).await {
         Ok(Found::Running(client, _)) => {
@@ -174,29 +195,29 @@ async fn agrees(app: &App, state: &StateDir, yes: bool, question: &str) -> Resul
     Ok(confirm(app, question, Enter::Yes)? == Answer::Yes)
 }
 
-/// Ends a daemon: asks it, then TERM, then KILL, each only while its lock is held.
+/// Ends a daemon: asks it, then TERM, then KILL, each only while it holds its lock. Returns when the process is gone.
 ///
 /// # Errors
 /// [`crate::base::Kind::Timeout`] when it is still there after all of them.
 pub(crate) async fn stop(app: &App, state: &StateDir) -> Result<()> {
-    let pid = state.pid();
+    let holder = Holder::of(state);
     if let Ok(Found::Running(client, _)) = background::look(app, state).await {
         app.process.err_line("… asking the daemon to stop");
-        if client.shutdown().await.is_ok() && gone_within(state, ACCEPTED).await {
+        if client.shutdown().await.is_ok() && holder.gone_within(app, state, ACCEPTED).await {
             return Ok(());
         }
     }
     for (signal, name, limit) in [(Signal::TERM, "SIGTERM", ACCEPTED), (Signal::KILL, "SIGKILL", SIGNALLED)] {
-        if !state.is_daemon_running() {
+        if holder.gone_within(app, state, Duration::ZERO).await {
             return Ok(());
         }
         // The lock is held and its holder wrote this pid: it cannot be somebody else's.
-        let Some(target) = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) else { break };
+        let Some(target) = holder.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) else { break };
         app.process.err_line(format!("… it does not answer; sending {name}"));
         kill_process(target, signal)
             .map_err(std::io::Error::from)
             .io_context(|| format!("cannot signal process {target:?}"))?;
-        if gone_within(state, limit).await {
+        if holder.gone_within(app, state, limit).await {
             return Ok(());
         }
     }
@@ -204,17 +225,48 @@ pub(crate) async fn stop(app: &App, state: &StateDir) -> Result<()> {
         .hint(format!("ls -l {}", lock(state).display())))
 }
 
-fn lock(state: &StateDir) -> PathBuf {
-    Path::new(state.path()).join("daemon.lock")
+/// The process that held a daemon's lock when it was looked at.
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    pid: Option<u32>,
+    started: Option<u64>,
 }
 
-async fn gone_within(state: &StateDir, limit: Duration) -> bool {
-    let deadline = Instant::now() + limit;
-    while state.is_daemon_running() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        sleep(Duration::from_millis(50)).await;
+impl Holder {
+    fn of(state: &StateDir) -> Holder {
+        let pid = state.pid();
+        Holder { pid, started: pid.and_then(proc::start_time) }
     }
-    true
+
+    /// Whether its process has ended. Not known without a pid.
+    fn has_exited(self) -> bool {
+        self.pid.is_some_and(|pid| !proc::same_process(pid, self.started))
+    }
+
+    /// Waits until this daemon holds the lock no more: it let go of it, or its process has ended and another command
+    /// has started the next one. Then until its process is gone too, which is a moment later.
+    async fn gone_within(self, app: &App, state: &StateDir, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while state.is_daemon_running() && !self.has_exited() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            sleep(POLL).await;
+        }
+        let deadline = Instant::now() + EXITED;
+        while self.pid.is_some() && !self.has_exited() {
+            if Instant::now() >= deadline {
+                // No failure: it holds nothing any more, and the next one may start.
+                let pid = self.pid.unwrap_or_default();
+                app.warn_all(&[format!("the daemon has let go of everything, but its process {pid} is still there")]);
+                break;
+            }
+            sleep(POLL).await;
+        }
+        true
+    }
+}
+
+fn lock(state: &StateDir) -> PathBuf {
+    Path::new(state.path()).join("daemon.lock")
 }

@@ -51,7 +51,13 @@ impl Run for Diff {
         if report.output.trim().is_empty() {
             app.process.err_line(format!("No changes in {}.", report.diff_range));
         }
-        app.print(if app.style == Style::Ansi { colored(&shown) } else { shown })?;
+        if app.process.stdout_is_terminal() {
+            app.print(colored(&shown, app.style))?;
+        } else {
+            // A patch that is kept or applied has every byte of the files.
+            let end = if shown.is_empty() || shown.ends_with('\n') { "" } else { "\n" };
+            app.process.write_out(format!("{shown}{end}").as_bytes())?;
+        }
         for comment in &report.new_comments {
             app.process.err_line(format!("not yet seen by the agent: {}", text::one_line(&comment.content)));
         }
@@ -60,20 +66,20 @@ impl Run for Diff {
 }
 
 /// Added lines green, removed ones red, hunks cyan, file heads bold.
-fn colored(patch: &str) -> String {
+fn colored(patch: &str, style: Style) -> String {
     patch
         .split_inclusive('\n')
         .map(|line| {
             let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
-            let code = match body.as_bytes() {
-                [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "1",
-                [b'+', ..] => "32",
-                [b'-', ..] => "31",
-                [b'@', b'@', ..] => "36",
-                _ if body.starts_with("diff --git ") || body.starts_with("index ") => "1",
+            let painted = match body.as_bytes() {
+                [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => style.bold(body),
+                [b'+', ..] => style.added(body),
+                [b'-', ..] => style.removed(body),
+                [b'@', b'@', ..] => style.hunk(body),
+                _ if body.starts_with("diff --git ") || body.starts_with("index ") => style.bold(body),
                 _ => return line.to_string(),
             };
-            format!("\x1b[{code}m{body}\x1b[0m{end}")
+            format!("{painted}{end}")
         })
         .collect()
 }
@@ -85,7 +91,7 @@ mod tests {
     #[test]
     fn colours_keep_every_byte_of_the_text() {
         let patch = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-old\n+new\n same";
-        let plain = colored(patch);
+        let plain = text::for_terminal(&colored(patch, Style::Ansi)).into_owned();
         assert!(plain.contains("\x1b[32m+new\x1b[0m\n") && plain.contains("\x1b[31m-old\x1b[0m\n"));
         let mut bare = plain;
         for code in ["\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"] {

@@ -3,7 +3,7 @@
 use argh::{ArgsInfo, FromArgs};
 
 use super::create::Form;
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result, text};
 use crate::cli::app::App;
 use crate::cli::input::{self, Answer, Enter, Needed};
 use crate::cli::session::Session;
@@ -42,16 +42,10 @@ impl Run for Stop {
             }
             None => STOP_REASON.into(),
         };
-        let params = ReasonParams { task: self.task, reason: Some(reason), accept_dirty_worktree: false };
+        let params = ReasonParams { task: self.task, reason: Some(reason), ..ReasonParams::default() };
         let form = Form::from_switch(self.json);
         let session = Session::open_checked(&app, form.talk()).await?;
-        done::<rpc::Stop>(&session, &params, form, "Stopped", |task, _| {
-            vec![
-                ("Go on with feedback", format!("lazy unblock {task} -m \"…\"")),
-                ("Go on as before", format!("lazy resume {task}")),
-            ]
-        })
-        .await
+        done::<rpc::Stop>(&session, &params, form, "Stopped", after_stop).await
     }
 }
 
@@ -70,6 +64,9 @@ pub(crate) struct Reject {
     /// go on although the worktree has uncommitted changes, which are then lost
     #[argh(switch)]
     accept_dirty_worktree: bool,
+    /// let open children merge where this task would have
+    #[argh(switch)]
+    retarget_children: bool,
     /// print the report as JSON
     #[argh(switch)]
     json: bool,
@@ -85,12 +82,13 @@ impl Run for Reject {
         let form = Form::from_switch(self.json);
         let session = Session::open_checked(&app, form.talk()).await?;
         session.require_task(&self.task, self.reason.as_ref()).await?;
+        let retarget_children = self.retarget_children || decide_children(&session, &self.task, self.yes).await?;
         let reason = input::required(&app, self.reason, needed, "\n# Why is it rejected?\n").await?;
         if !self.yes && input::confirm(&app, &format!("Reject {}?", self.task), Enter::No)? == Answer::No {
             return Ok(0);
         }
-        let params =
-            ReasonParams { task: self.task, reason: Some(reason), accept_dirty_worktree: self.accept_dirty_worktree };
+        let accept_dirty_worktree = self.accept_dirty_worktree;
+        let params = ReasonParams { task: self.task, reason: Some(reason), accept_dirty_worktree, retarget_children };
         done::<rpc::Reject>(&session, &params, form, "Rejected", take_up_again).await
     }
 }
@@ -110,6 +108,9 @@ pub(crate) struct Close {
     /// go on although the worktree has uncommitted changes, which are then lost
     #[argh(switch)]
     accept_dirty_worktree: bool,
+    /// let open children merge where this task would have
+    #[argh(switch)]
+    retarget_children: bool,
     /// print the report as JSON
     #[argh(switch)]
     json: bool,
@@ -125,6 +126,7 @@ impl Run for Close {
         let form = Form::from_switch(self.json);
         let session = Session::open_checked(&app, form.talk()).await?;
         session.require_task(&self.task, self.reason.as_ref()).await?;
+        let retarget_children = self.retarget_children || decide_children(&session, &self.task, self.yes).await?;
         let reason = match (self.yes, app.process.stdin_is_terminal()) {
             // with --yes a person is not sent into an editor
             (true, true) => self
@@ -132,8 +134,8 @@ impl Run for Close {
                 .ok_or_else(|| Error::usage("--yes needs a reason; give it with --reason").hint(again.clone()))?,
             _ => input::required(&app, self.reason, needed, "\n# Why is it closed?\n").await?,
         };
-        let params =
-            ReasonParams { task: self.task, reason: Some(reason), accept_dirty_worktree: self.accept_dirty_worktree };
+        let accept_dirty_worktree = self.accept_dirty_worktree;
+        let params = ReasonParams { task: self.task, reason: Some(reason), accept_dirty_worktree, retarget_children };
         done::<rpc::Close>(&session, &params, form, "Closed", take_up_again).await
     }
 }
@@ -155,7 +157,7 @@ pub(crate) struct Reopen {
 impl Run for Reopen {
     async fn run(self, app: App) -> Result<u8> {
         let reason = input::given(&app, self.reason).await?;
-        let params = ReasonParams { task: self.task, reason, accept_dirty_worktree: false };
+        let params = ReasonParams { task: self.task, reason, ..ReasonParams::default() };
         let form = Form::from_switch(self.json);
         let session = Session::open_checked(&app, form.talk()).await?;
         done::<rpc::Reopen>(&session, &params, form, "Reopened", |task, status| {
@@ -186,6 +188,49 @@ impl Run for Prioritize {
         let report = session.call::<rpc::Prioritize>(&params).await?;
         app.print(render::moved::edited(&report, app.style))?;
         Ok(0)
+    }
+}
+
+/// Asks a person what becomes of open children, before they write a reason. Elsewhere the daemon refuses.
+async fn decide_children(session: &Session, task: &str, yes: bool) -> Result<bool> {
+    let app = &session.app;
+    if yes || !app.process.stdin_is_terminal() {
+        return Ok(false);
+    }
+    let report = session.call_quietly::<rpc::Show>(&rpc::TaskParams { task: task.to_string() }).await?;
+    let open: Vec<_> = report.children.iter().filter(|child| !child.status.is_terminal()).collect();
+    if open.is_empty() {
+        return Ok(false);
+    }
+    for child in &open {
+        let line = format!("  {} [{}] {}", render::display_id(child), child.status, text::one_line(&child.goal));
+        app.process.err_line(line);
+    }
+    let question = match open.len() {
+        1 => "This open child merges into it. Let it merge where the task itself would have?".to_string(),
+        count => format!("These {count} open children merge into it. Let them merge where the task itself would have?"),
+    };
+    match input::confirm(app, &question, Enter::No)? {
+        Answer::Yes => Ok(true),
+        Answer::No => Err(Error::new(Kind::Canceled, "nothing was changed: its children come first")
+            .hint(format!("lazy list {}", report.task.display_id()))),
+    }
+}
+
+/// What a stopped task can be told next: one taken out of the queue was never started, and one with changes to
+/// protected files needs a decision on them first.
+fn after_stop(task: &str, status: Status) -> Vec<(&'static str, String)> {
+    match status {
+        Status::Backlog => vec![("Start it", format!("lazy start {task}"))],
+        Status::Conflict => vec![
+            ("See the changed protected files", format!("lazy show {task}")),
+            ("Go on and revert them", format!("lazy unblock {task} -m \"…\" --no-approve-files")),
+            ("Go on and keep one", format!("lazy unblock {task} -m \"…\" --approve-file <file>")),
+        ],
+        _ => vec![
+            ("Go on with feedback", format!("lazy unblock {task} -m \"…\"")),
+            ("Go on as before", format!("lazy resume {task}")),
+        ],
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, text};
 use crate::cli::app::App;
 use crate::cli::background::{self, Found};
 use crate::cli::progress::Talk;
@@ -13,7 +13,7 @@ use crate::cli::session::Session;
 use crate::cli::table::Run;
 use crate::config::project::Project;
 use crate::rpc::StateDir;
-use crate::rpc::commands::{self as rpc, ListParams, ListReport, ListView};
+use crate::rpc::commands::{self as rpc, DamagedRecord, ListParams, ListReport, ListView, TaskLine};
 
 use render::list::Layout;
 
@@ -161,15 +161,34 @@ async fn once(app: &App, params: &ListParams, layout: Layout, json: bool, empty:
     let talk = if json { Talk::Silent } else { Talk::Narrate };
     let session = Session::open(app, talk).await?;
     let report = session.call_quietly::<rpc::List>(params).await?;
+    warn_damaged(app, &report.damaged);
     if json {
-        app.print_json(&report.tasks)?;
+        // A task that cannot be read has a row of its own: its id, and under `damaged` the file and why.
+        let rows: Vec<Row<'_>> =
+            report.tasks.iter().map(Row::Task).chain(report.damaged.iter().map(Row::Damaged)).collect();
+        app.print_json(&rows)?;
     } else {
-        app.print(text(app, &report, layout, empty))?;
+        app.print(drawn(app, &report, layout, empty))?;
     }
     Ok(0)
 }
 
-fn text(app: &App, report: &ListReport, layout: Layout, empty: &str) -> String {
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum Row<'a> {
+    Task(&'a TaskLine),
+    Damaged(&'a DamagedRecord),
+}
+
+/// One line on standard error when records cannot be read: what is listed may not be all.
+pub(crate) fn warn_damaged(app: &App, damaged: &[DamagedRecord]) {
+    let Some(first) = damaged.first() else { return };
+    let count = text::plural(damaged.len(), "record");
+    let text = format!("{count} of the task store cannot be read, of task {}: lazy doctor", first.id.short());
+    app.warn_all(&[text]);
+}
+
+fn drawn(app: &App, report: &ListReport, layout: Layout, empty: &str) -> String {
     let table =
         render::list::table(report, layout, app.style, app.process.stdout_is_terminal().then(|| app.process.columns()));
     if table.is_empty() { format!("{empty}\n") } else { table }
@@ -180,8 +199,10 @@ async fn follow(app: &App, params: &ListParams, layout: Layout, empty: &str) -> 
     loop {
         let report = session.call_quietly::<rpc::List>(params).await?;
         // clears the screen and its history's last page, only where there is a screen
-        let clear = if app.process.stdout_is_terminal() { "\x1b[2J\x1b[H" } else { "" };
-        app.print(format!("{clear}{}", text(app, &report, layout, empty)))?;
+        if app.process.stdout_is_terminal() {
+            app.process.write_out(b"\x1b[2J\x1b[H")?;
+        }
+        app.print(drawn(app, &report, layout, empty))?;
         if report.tasks.is_empty() {
             return Ok(0);
         }

@@ -26,6 +26,7 @@ impl Run for TaskState {
         let form = Form::from_switch(self.json);
         let session = Session::open(&app, form.talk()).await?;
         let report = session.call_quietly::<rpc::TaskStatus>(&rpc::TaskParams { task: self.task }).await?;
+        super::list::warn_damaged(&app, &report.damaged);
         match form {
             Form::Json => app.print_json(&report)?,
             Form::Text => app.print(render::status::task(&report, app.style))?,

@@ -5,7 +5,7 @@ use argh::{ArgsInfo, FromArgs};
 use super::create::Form;
 use super::decisions::{self, Words};
 use super::start::{self, launched};
-use crate::base::{Error, Result, ResultExt};
+use crate::base::{Error, Result, files};
 use crate::cli::app::App;
 use crate::cli::input::{self, Needed};
 use crate::cli::session::Session;
@@ -133,9 +133,12 @@ async fn feedback(session: &Session, task: &str, given: Option<String>, form: Fo
 
 fn text_of(app: &App, path: &str) -> Result<String> {
     if path == "-" {
-        return app.process.read_stdin();
+        let text = app.process.read_stdin_written()?;
+        editor::keep(app, &text);
+        return Ok(text);
     }
     let path = app.process.cwd().join(path);
-    let bytes = std::fs::read(&path).io_context(|| format!("cannot read {}", path.display()))?;
+    let missing = || Error::not_found(format!("{} does not exist", path.display()));
+    let bytes = files::read_written(&path)?.ok_or_else(missing)?;
     String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{} is not UTF-8 text", path.display())))
 }

@@ -138,6 +138,9 @@ fn turn(turn: &Turn) -> Value {
         fields.insert("check_exit_code".into(), json!(code));
         fields.insert("check_output".into(), json!(turn.check_output));
     }
+    if let (Some(fields), false) = (value.as_object_mut(), turn.merge_conflicts.is_empty()) {
+        fields.insert("merge_conflicts".into(), json!(turn.merge_conflicts));
+    }
     value
 }
 

@@ -243,6 +243,9 @@ fn goal_cell(task: &TaskLine, goal: &str) -> String {
     for tag in &task.tags {
         cell.push_str(&format!(" #{tag}"));
     }
+    if let Some(why) = &task.orphaned {
+        cell.push_str(&format!(" [{why}]"));
+    }
     if task.open_blocking > 0 {
         cell.push_str(&format!(" [{} to decide]", task.open_blocking));
     }

@@ -111,6 +111,10 @@ pub(crate) fn status_changed(report: &StatusReport, verb: &str, next: &[(&str, S
         .field("Status", format!("{} (was {})", style.of(report.task.status), report.previous))
         .maybe("Reason", report.reason.as_deref())
         .maybe("Branch", report.branch.as_deref().map(|branch| format!("{branch} (kept)")));
+    if let (Some(target), false) = (&report.reparented_to, report.reparented.is_empty()) {
+        let moved: Vec<String> = report.reparented.iter().map(display_id).collect();
+        sheet.field("Children", format!("{} now merge into {target}", moved.join(", ")));
+    }
     if !next.is_empty() {
         sheet.line("");
     }

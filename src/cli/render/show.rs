@@ -98,9 +98,20 @@ fn head(sheet: &mut Sheet, report: &ShowReport, style: Style) {
     if let Some(parent) = &report.parent {
         sheet.field("Parent Task", format!("{} – {}", style.id(display_id(parent)), parent.goal));
         sheet.maybe("Branched from", task.branched_from_sha.as_deref().map(|sha| style.sha(short(sha))));
+    } else if let Some(parent) = task.target.parent() {
+        sheet.field("Parent Task", style.id(parent.short()));
     } else {
         sheet.maybe("Target", task.target.branch().map(|branch| format!("branch {branch}")));
     }
+    if let Some(why) = &report.orphaned {
+        sheet.line(orphan_note(why, &task.display_id(), style));
+    }
+}
+
+/// What a task without a living parent needs.
+pub(crate) fn orphan_note(why: &str, name: &str, style: Style) -> String {
+    let told = style.warning(format!("It has nowhere to merge into ({why}); give it a place:"));
+    format!("  {told} {}", style.id(format!("lazy edit {name} --parent <task or branch>")))
 }
 
 fn session(sheet: &mut Sheet, session: &Session, report: &ShowReport, depth: Depth, style: Style) {

@@ -24,6 +24,9 @@ pub(crate) fn task(report: &TaskStatusReport, style: Style) -> String {
             "Parent",
             report.parent.as_ref().map(|parent| format!("{} – {}", style.id(display_id(parent)), parent.goal)),
         );
+    if let Some(why) = &report.orphaned {
+        sheet.line(super::show::orphan_note(why, &display_id(&report.task), style));
+    }
     sheet.section("Session:");
     if report.branch.is_none() {
         sheet.line("  not started");

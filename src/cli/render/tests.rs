@@ -52,7 +52,7 @@ fn listing() -> ListReport {
         line(0, "idea", "日本語の目標", "backlog", 0, json!({ "hidden_descendants": 2, "open_blocking": 1 })),
         line(6, "done", "Was done", "complete", 0, json!({ "outcome": "accepted" })),
     ]);
-    ListReport { tasks: read(tasks), hidden: 2 }
+    ListReport { tasks: read(tasks), hidden: 2, damaged: Vec::new() }
 }
 
 #[test]
@@ -69,6 +69,7 @@ fn lists() {
 fn colour_adds_only_escapes() {
     let strip = |text: String| {
         let mut out = String::new();
+        let text = crate::base::text::for_terminal(&text).into_owned();
         let mut rest = text.as_str();
         while let Some(at) = rest.find("\x1b[") {
             out.push_str(&rest[..at]);
@@ -84,7 +85,7 @@ fn colour_adds_only_escapes() {
     }
     let report = shown();
     let ansi = show::task(&report, show::Form::Flat, show::Depth::Brief, Style::Ansi);
-    assert_ne!(ansi, strip(ansi.clone()));
+    assert_ne!(crate::base::text::for_terminal(&ansi), strip(ansi.clone()));
     assert_eq!(strip(ansi), show::task(&report, show::Form::Flat, show::Depth::Brief, PLAIN));
 }
 
@@ -116,7 +117,10 @@ fn shown() -> ShowReport {
                 "usage": { "inputTokens": 100, "outputTokens": 2300 },
                 "violations": [{ "file": "Makefile", "base_sha": "aa", "status": "pending" }] })),
             turn(3, "human", "The check failed.", json!({ "actor": "system", "auto_triggered": true })),
-            turn(4, "agent", "", json!({ "agent_had_no_effect": true })),
+            turn(4, "agent", "", json!({ "agent_had_no_effect": true, "merge_conflicts": [
+                { "path": "src/a.rs", "content": "<<<<<<<", "merge_source": "main" },
+                { "path": "b.md", "content": "<<<<<<<", "merge_source": "main" },
+            ] })),
             turn(5, "human", "Why?", json!({ "actor": "human", "turn_type": "ask" })),
         ],
         "commits": [{ "id": "c1", "session_id": session, "sha": "89abcdef01234567", "message": "Give the cookie a date\n\nmore",

@@ -1,7 +1,7 @@
 //! The turns of a session: a line each, grouped, or in full.
 
 use super::sheet::Sheet;
-use crate::base::text::{count_text, one_line, truncate_chars};
+use crate::base::text::{count_text, one_line, plural, truncate_chars};
 use crate::cli::style::Style;
 use crate::model::{Actor, Role, Turn, TurnKind};
 
@@ -120,7 +120,14 @@ fn facts(turn: &Turn, style: Style) -> Vec<String> {
         facts.push("auto".into());
     }
     if let Some(violations) = turn.violations.as_ref().filter(|violations| !violations.is_empty()) {
-        facts.push(style.warning(format!("{} protected files changed", violations.len())));
+        let files: Vec<&str> = violations.iter().map(|violation| violation.file.as_str()).collect();
+        let count = plural(files.len(), "protected file");
+        facts.push(style.warning(format!("{count} changed: {}", files.join(", "))));
+    }
+    if let Some(first) = turn.merge_conflicts.first() {
+        let files: Vec<&str> = turn.merge_conflicts.iter().map(|conflict| conflict.path.as_str()).collect();
+        let source = Some(first.merge_source.as_str()).filter(|source| !source.is_empty()).unwrap_or("the upstream");
+        facts.push(style.warning(format!("{source} conflicts in {}", files.join(", "))));
     }
     facts
 }
