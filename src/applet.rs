@@ -2,7 +2,7 @@
 //!
 //! | started as | runs |
 //! | --- | --- |
-//! | `lazy-agent…` (also through a symlink) | the agent side: `mcp`, `selfcheck`, or the supervisor |
+//! | `lazy-agent…` (also through a symlink) | the agent side: `mcp`, `selfcheck`, `init`, or the supervisor |
 //! | `lazy supervise`, `lazy mcp`, `lazy demo-agent`, `lazy demo-model` | the same, as hidden verbs |
 //! | `lazy daemon start --foreground` | the daemon |
 //! | anything else | the command line |
@@ -14,8 +14,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::base::{Error, Kind, Process, Result, checkpoint, log};
+use crate::config::project::Project;
 use crate::model::RunnerKind;
-use crate::{cli, daemon, demo, mcp, supervisor};
+use crate::{cli, container, daemon, demo, mcp, supervisor};
 
 /// The whole program.
 pub fn main() -> ExitCode {
@@ -62,19 +63,31 @@ fn dispatch(process: &Process) -> Result<u8> {
 fn agent_side(process: &Process, first: Option<&str>, words: &[String]) -> Result<u8> {
     match first {
         Some("selfcheck" | "--version" | "-v" | "-V" | "--revision") => selfcheck(process),
-        Some("mcp") => small_runtime()?.block_on(mcp::run(process, mcp::Args::parse(&words[1..])?)),
-        Some("demo-agent") => small_runtime()?.block_on(demo::agent::run(process, &process.args()[2..])),
-        Some("demo-model") => small_runtime()?.block_on(demo::model::run(process, &process.args()[2..])),
+        Some("init") => first_process(process, &words[1..]),
+        Some("mcp" | "demo-agent" | "demo-model") => {
+            process.require_cwd()?;
+            small_program(process, first, words)
+        }
         Some("supervise") => supervise(process, &words[1..]),
         Some("-h" | "--help") | None => {
             process.out(
                 "lazy-agent --protocol-dir <dir> --worktree <dir> [--runner <type>] [--one-shot]\n\
                  lazy-agent mcp --daemon-config <file> [--task-id <id>] --worktree <dir> [--read-only]\n\
+                 lazy-agent init --protocol-dir <dir> --worktree <dir> --runner <type> [--uid <n> --gid <n>]\n  \
+                 [--image-user <name>] [--link] [--egress <host:port>=<address>]...\n\
                  lazy-agent selfcheck\n",
             )?;
             Ok(0)
         }
         Some(_) => supervise(process, words),
+    }
+}
+
+fn small_program(process: &Process, name: Option<&str>, words: &[String]) -> Result<u8> {
+    match name {
+        Some("mcp") => small_runtime()?.block_on(mcp::run(process, mcp::Args::parse(&words[1..])?)),
+        Some("demo-agent") => small_runtime()?.block_on(demo::agent::run(process, &process.args()[2..])),
+        _ => small_runtime()?.block_on(demo::model::run(process, &process.args()[2..])),
     }
 }
 
@@ -85,6 +98,7 @@ fn selfcheck(process: &Process) -> Result<u8> {
 }
 
 fn supervise(process: &Process, words: &[String]) -> Result<u8> {
+    process.require_cwd()?;
     let (mut protocol, mut worktree, mut runner, mut mode) = (None, None, RunnerKind::Host, supervisor::Mode::Loop);
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -108,6 +122,11 @@ fn supervise(process: &Process, words: &[String]) -> Result<u8> {
     small_runtime()?.block_on(supervisor::run(process, args))
 }
 
+fn first_process(process: &Process, words: &[String]) -> Result<u8> {
+    log::to_stderr(process);
+    small_runtime()?.block_on(container::run(process, container::Args::parse(words)?))
+}
+
 fn is_foreground(words: &[String]) -> bool {
     words.get(1).is_some_and(|word| word == "start") && words.iter().any(|word| word == "--foreground")
 }
@@ -116,9 +135,15 @@ fn foreground(process: &Process, words: &[String]) -> Result<u8> {
     let at = words.iter().position(|word| word == "--project");
     let inline = words.iter().find_map(|word| word.strip_prefix("--project="));
     let named = inline.or_else(|| at.and_then(|at| words.get(at + 1)).map(String::as_str));
+    process.require_cwd()?;
+    // Refused here, before anything is made for it: a directory that is no project gets no state directory.
     let project_root = match named {
-        Some(path) => process.cwd().join(path),
-        None => crate::config::project::Project::find(process, process.cwd())?.root,
+        Some(path) => {
+            let path = process.cwd().join(path);
+            Project::find(process, &path)?;
+            path
+        }
+        None => Project::find(process, process.cwd())?.root,
     };
     // Two threads: one can be in the store's files while the other answers.
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -21,12 +21,13 @@
 //! | [`agent`] | what differs between agents: argv, environment, stream, failure classes; and the prompts |
 //! | [`forge`] | where accepted work goes; the local repository so far |
 //! | [`rpc`] | what crosses the daemon's wire: commands, tokens, state directory, client |
-//! | [`runner`] | what a run lives in; host processes so far |
+//! | [`runner`] | what a run lives in: containers of Docker or Podman, host processes; images, and the program that containers mount |
 //! | [`proxy`] | placeholder in, real credential out, one record for each request |
 //! | [`mcp`] | the agent's tools over stdio: validates and relays, cannot act |
 //! | [`ops`] | the operations, one definition each; `ops/reconcile` turns responses, deaths and time into edits |
 //! | [`supervisor`] | the phases of a turn, beside the agent; never opens the store |
-//! | [`setup`] | what works without a daemon: init, doctor |
+//! | [`container`] | the first process of a container: its user, its authorities, the link's inner end, the supervisor again and again |
+//! | [`setup`] | what works without a daemon: init, doctor, images, upgrade, statistics |
 //! | [`daemon`] | one for each project: bring-up, who may call, routes, tools, loops, drain |
 //! | [`demo`] | a scripted model server and a small built-in agent |
 //! | [`cli`] | words in, one operation, its report out |
@@ -40,6 +41,7 @@
 //! | --- | --- | --- | --- |
 //! | `lazy <command>` | a person | one command | the daemon, `POST /rpc/<command>` |
 //! | daemon, proxy included | any command that needs it | until `lazy daemon stop` | store, git, mailboxes; upstream model |
+//! | `lazy-agent init` | the engine, as a container's first process | as long as the container | nobody; carries connections to the daemon |
 //! | supervisor | the daemon through the runner | one command of a task; outlives a daemon that dies | mailbox, git |
 //! | agent (`claude`, `lazy demo-agent`) | the supervisor | one prompt | the proxy, its MCP server |
 //! | `lazy mcp` | the agent | as long as its standard input | the daemon, `POST /mcp/<task>/<tool>` |
@@ -63,6 +65,8 @@
 //! | `~/.lazy/daemon/<slug>/`: `daemon.lock`, `lazy.pid`, `web-port`, `root`, `token`, `startup-error`, `daemon.log` | `daemon`, paths in `rpc` |
 //! | `~/.lazy/daemon/<slug>/mcp-tokens.json`, `mcp/daemon-mcp-<run>.json` | `rpc` (registry), `daemon` (minted) |
 //! | `~/.lazy/daemon/<slug>/proxy-tokens.json`, `proxy-port` | `proxy` (grants), `daemon` (port) |
+//! | `~/.lazy/bin/lazy-agent-<id>`, `lazy-agent-current`; `~/.lazy/run/images/` | `runner` |
+//! | `~/.lazy/link/<slug>/link.sock` | `daemon`; alone in a directory that containers see |
 //! | `~/.lazy/protocol/<task uuid>/` | `exchange` |
 //! | `~/.lazy/run/<slug>/<run>.json`, `~/.lazy/logs/<slug>/<run>.log` | `runner` |
 //!
@@ -84,6 +88,7 @@ pub mod applet;
 pub mod base;
 pub mod cli;
 pub mod config;
+pub mod container;
 pub mod daemon;
 pub mod demo;
 pub mod exchange;

@@ -293,6 +293,7 @@ fn require_schema(process: &Process, root: &Path) -> Result<()> {
             root.display(),
             version.schema_version
         ))
-        .hint("lazy upgrade")),
+        .hint("a newer lazy wrote it: install that version (make install), then: lazy upgrade")
+        .hint("which one runs now: lazy --version")),
     }
 }

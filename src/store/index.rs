@@ -1,7 +1,7 @@
 //! The index of all tasks in memory: what listing, filtering and naming need, and nothing else of a task.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::record::{TaskRecord, TaskRow};
@@ -72,13 +72,9 @@ impl Index {
             terminal: row.status().is_terminal(),
             created_at: row.task.created_at,
         });
-        let bare = unreadable.iter().filter(|id| !self.places.contains_key(id)).map(|id| Candidate {
-            id: *id,
-            code: None,
-            terminal: false,
-            created_at: Millis::default(),
-        });
-        names::resolve(text, rows.chain(bare))
+        // A task is listed once for each of its torn files.
+        let bare: BTreeSet<TaskId> = unreadable.iter().filter(|id| !self.places.contains_key(id)).copied().collect();
+        names::resolve(text, rows, &Vec::from_iter(bare))
     }
 }
 

@@ -141,8 +141,13 @@ impl<'a> Plan<'a> {
     fn require_parent(&self, task: &Task) -> Result<()> {
         let Some(parent) = task.target.parent() else { return Ok(()) };
         let name = task.display_id();
-        if self.task(parent).is_none() {
+        let Some(record) = self.task(parent) else {
             return Err(no_such_task(parent).context(format!("the parent of task {name}")));
+        };
+        if record.status.is_terminal() && !task.status.is_terminal() {
+            let parent = record.display_id();
+            return Err(Error::conflict(format!("task {parent} is {} and cannot be a parent", record.status))
+                .hint(format!("lazy reopen {parent}")));
         }
         let mut path = vec![name.clone()];
         let mut next = Some(parent);

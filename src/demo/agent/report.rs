@@ -107,7 +107,7 @@ impl<'a> Report<'a> {
     }
 
     fn line(&self, value: &Value) -> Result<()> {
-        self.process.out_line(value.to_string())
+        self.process.write_out(format!("{value}\n").as_bytes())
     }
 }
 

@@ -19,7 +19,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::base::{Error, Kind, Result, ResultExt};
+use crate::base::{Error, Kind, Result, files};
 
 /// A whole script.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -207,7 +207,10 @@ impl Scenario {
     /// # Errors
     /// [`Kind::Invalid`] naming the file and the place when it does not parse.
     pub fn load(path: &Path) -> Result<Scenario> {
-        let text = std::fs::read_to_string(path).io_context(|| format!("cannot read {}", path.display()))?;
+        let missing = || Error::not_found(format!("{} does not exist", path.display()));
+        let bytes = files::read_written(path)?.ok_or_else(missing)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{} is not UTF-8 text", path.display())))?;
         let refused = |source: Box<dyn std::error::Error + Send + Sync>| {
             Error::new(Kind::Invalid, format!("{} is not a scenario", path.display())).caused_by(source)
         };
