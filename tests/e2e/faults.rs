@@ -1,8 +1,10 @@
 //! Bad surroundings and agents that misbehave: one clear message each, and nothing lost.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::json;
 
@@ -292,4 +294,152 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         std::process::Command::new("umount").arg("-l").arg(&self.0).output().ok();
     }
+}
+
+/// A request that the service takes for wrong is refused however often it is sent: the task waits for a person.
+#[test]
+fn a_request_that_is_refused_again_and_again_parks_the_task() {
+    let error = json!({ "status": 400, "type": "invalid_request_error", "message": "tools.3.input_schema: wrong" });
+    let world = World::new(Agent::Demo, json!([{ "uses": "always", "reply": { "error": error } }]));
+    world.ok(&["create", "--goal", "Refused", "--code", "refused", "--prompt", "x"]);
+    world.ok(&["start", "refused"]);
+    let status = world.until("the turn ends", || Some(world.status("refused")).filter(|status| status != "working"));
+    assert_eq!(status, "blocked", "{}", world.logs());
+    let shown = world.show("refused");
+    let said = shown["turns"].as_array().expect("turns").last().expect("a turn")["content"]
+        .as_str()
+        .expect("text")
+        .to_string();
+    assert!(said.contains("refused the request in every attempt") && said.contains("tools.3.input_schema"), "{said}");
+    assert_eq!(
+        world.requests().iter().filter(|request| request.to_string().contains("/v1/messages")).count(),
+        3,
+        "after the ladder"
+    );
+}
+
+/// What was written stands somewhere when the daemon goes before it has stored it.
+#[test]
+fn a_text_survives_a_daemon_that_dies_before_it_is_stored() {
+    let mut world = World::new(Agent::Demo, script(Agent::Demo));
+    world.ok(&["create", "--goal", "Note", "--code", "note", "--prompt", "x"]);
+    let recovery = world.project.join(".lazy/recovery");
+    let marker = world.home().join("reached");
+    for (words, stdin) in [
+        (&["create", "--goal", "Again", "--prompt", "my long words"][..], ""),
+        (&["create", "--goal", "Again"][..], "my long words\n"),
+    ] {
+        world.set_env("LAZY_CHECKPOINT", "");
+        world.ok(&["daemon", "stop", "--yes"]);
+        world.set_env("LAZY_CHECKPOINT", "store.before-intent");
+        world.set_env("LAZY_CHECKPOINT_FILE", marker.to_str().expect("utf-8"));
+        world.ok(&["daemon", "start"]);
+        let mut command = world.command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
+        let mut pipe = child.stdin.take().expect("piped");
+        pipe.write_all(stdin.as_bytes()).expect("writes");
+        drop(pipe);
+        world.until("the call arrives", || marker.exists().then_some(()));
+        world.kill(world.daemon_pid().expect("a daemon"));
+        let output = child.wait_with_output().expect("ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{said}");
+        let path = said.lines().find_map(|line| line.trim().strip_prefix("What you wrote stands in ")).expect(&said);
+        assert!(fs::read_to_string(path).expect("the text").ends_with("my long words"), "{words:?}");
+        fs::remove_file(path).expect("removes");
+        fs::remove_file(&marker).expect("removes");
+    }
+    world.set_env("LAZY_CHECKPOINT", "");
+    let output = world.ok(&["comment", "note", "-m", "arrives"]);
+    assert!(output.contains("Comment"), "{output}");
+    assert!(!recovery.exists() || fs::read_dir(&recovery).expect("lists").count() == 0);
+}
+
+/// A record that cannot be read is told where people look, and never makes a name mean another task.
+#[test]
+fn damaged_records_are_told_and_do_not_lend_their_names() {
+    let world = World::new(Agent::Demo, no_steps());
+    world.ok(&["create", "--goal", "Whole", "--prompt", "x"]);
+    let rows: serde_json::Value = serde_json::from_str(&world.ok(&["list", "--json"])).expect("JSON");
+    let id = rows[0]["id"].as_str().expect("id").to_string();
+    // A code that is also the beginning of the other task's id.
+    let code = id.get(..3).expect("digits").to_string();
+    world.ok(&["create", "--goal", "Torn", "--code", &code, "--prompt", "x"]);
+    world.ok(&["daemon", "stop", "--yes"]);
+    let torn = world.store_task(&code).join("task.json");
+    fs::write(&torn, "{").expect("writes");
+    let output = world.lazy(&["list"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("1 record of the task store cannot be read"), "{said}");
+    assert_eq!(said.matches("cannot be read").count(), 1, "one line: {said}");
+    let rows: serde_json::Value = serde_json::from_str(&world.ok(&["list", "--json"])).expect("JSON");
+    assert!(rows[1]["damaged"].as_str().expect("a row for it").contains("task.json"), "{rows}");
+    let output = world.lazy(&["status", &id]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be read"));
+    let status: serde_json::Value = serde_json::from_str(&world.ok(&["status", &id, "--json"])).expect("JSON");
+    assert_eq!(status["damaged"].as_array().expect("a list").len(), 1);
+    let said = world.refused(&["close", &code, "--yes", "--reason", "not this one"]);
+    assert!(said.contains("may be the code of") && said.contains("lazy doctor"), "{said}");
+    assert_eq!(world.status(&id), "backlog");
+}
+
+/// Files that never end are refused by name, wherever one can be named.
+#[test]
+fn a_file_without_end_is_refused_by_name() {
+    let mut world = World::new(Agent::Demo, no_steps());
+    world.ok(&["create", "--goal", "Note", "--code", "note", "--prompt", "x"]);
+    let fifo = world.home().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs").success());
+    for path in [fifo.to_str().expect("utf-8"), "/dev/zero"] {
+        let said = world.refused(&["unblock", "note", "--file", path]);
+        assert!(said.contains(path) && said.contains("not a regular file"), "{said}");
+        world.set_env("LAZY_CONFIG", path);
+        let said = world.refused(&["config", "check"]);
+        assert!(said.contains(path) && said.contains("not a regular file"), "{said}");
+        world.set_env("LAZY_CONFIG", "");
+    }
+    let mut command = world.command(&["comment", "note"]);
+    let endless = command.stdin(fs::File::open("/dev/zero").expect("opens")).output().expect("ends");
+    let said = String::from_utf8_lossy(&endless.stderr).into_owned();
+    assert!(!endless.status.success() && said.contains("more than 1 MiB"), "{said}");
+    world.ok(&["daemon", "stop", "--yes"]);
+    fs::remove_file(world.project.join("lazy.toml")).expect("removes");
+    fs::rename(&fifo, world.project.join("lazy.toml")).expect("renames");
+    for words in [&["list"][..], &["config", "check"], &["daemon", "start"], &["init", "--non-interactive"]] {
+        let said = world.refused(words);
+        assert!(said.contains("lazy.toml is a FIFO"), "{words:?}: {said}");
+    }
+    assert_eq!(world.lazy(&["doctor"]).status.code(), Some(1), "doctor says it and ends");
+}
+
+/// Commands that meet a daemon while it is replaced find the next one.
+#[test]
+fn no_command_fails_while_the_daemon_is_replaced() {
+    let world = World::new(Agent::Demo, no_steps());
+    world.ok(&["create", "--goal", "Note", "--code", "note", "--prompt", "x"]);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..4)
+            .map(|number| {
+                let (world, done) = (&world, &done);
+                scope.spawn(move || {
+                    let mut calls = 0;
+                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                        world.ok(&["journal", "note", "-m", &format!("entry {number}/{calls}")]);
+                        calls += 1;
+                    }
+                    calls
+                })
+            })
+            .collect();
+        let restarts: Vec<_> = (0..4).map(|_| world.lazy(&["daemon", "restart", "--yes"])).collect();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        for output in restarts {
+            assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), world.logs());
+        }
+        let calls: usize = asking.into_iter().map(|thread| thread.join().expect("no command failed")).sum();
+        let entries = world.show("note")["journal"].as_array().expect("entries").len();
+        assert_eq!(entries, calls, "each call was carried out once");
+    });
 }

@@ -10,7 +10,7 @@ pub fn script(agent: Agent) -> Value {
     let call = |call: Value| json!({ "tool_use": call });
     let tool = |name: &str, input: Value| json!({ "name": format!("mcp__lazy__{name}"), "input": input });
     json!([
-        { "when": { "lacks": "mcp__lazy__lazy_commit" }, "uses": "always", "reply": { "content": [say("I wrote greeting.txt and committed it.")] } },
+        { "when": { "prompt": "What did you do?" }, "uses": "always", "reply": { "content": [say("I wrote greeting.txt and committed it.")] } },
         { "when": { "prompt": "Make it louder", "nth": 0 }, "uses": "always", "reply": { "content": [call(agent.write("greeting.txt", "HELLO\n"))] } },
         { "when": { "prompt": "Make it louder", "nth": 1 }, "uses": "always", "reply": { "content": [call(tool("lazy_commit", json!({ "message": "Greet louder" })))] } },
         { "when": { "prompt": "Make it louder", "nth": 2 }, "uses": "always", "reply": { "content": [say("It is louder now.")] } },

@@ -66,6 +66,27 @@ pub fn part(name: &str) -> bool {
     found
 }
 
+/// A container engine that answers, and in which lazy's image stands: the first test of the process sees to that.
+pub fn engine(name: &'static str) -> bool {
+    static READY: std::sync::Mutex<Vec<(&str, bool)>> = std::sync::Mutex::new(Vec::new());
+    let mut ready = READY.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some((_, answers)) = ready.iter().find(|(known, _)| *known == name) {
+        return *answers;
+    }
+    let answers = Command::new(name).arg("info").output().is_ok_and(|output| output.status.success());
+    if answers {
+        let world = World::bare("image", json!([]));
+        world.configure_engine(Agent::Claude, name, "", "");
+        let output = world.command(&["system", "build"]).output().expect("lazy runs");
+        assert!(output.status.success(), "the image cannot be built: {}", text(&output.stderr));
+    } else {
+        assert!(std::env::var_os("LAZY_REQUIRE_PARTS").is_none(), "the engine {name} does not answer");
+        eprintln!("skipped: the engine {name} does not answer");
+    }
+    ready.push((name, answers));
+    answers
+}
+
 pub struct World {
     dir: TempDir,
     model: Option<Child>,
@@ -132,6 +153,22 @@ impl World {
         self.git(&["commit", "--quiet", "--allow-empty", "-m", "set lazy up"]);
     }
 
+    /// The same for a container runner; images trust what this machine trusts, if it says so.
+    pub fn configure_engine(&self, agent: Agent, engine: &str, runner: &str, more: &str) {
+        self.configure_posture(agent, "bypass", more);
+        let path = self.project.join("lazy.toml");
+        let text = fs::read_to_string(&path).expect("lazy.toml");
+        let from = "type = \"dangerously-host-process-without-any-isolation\"\npermission_mode = \"bypass\"";
+        assert!(text.contains(from), "{text}");
+        let mut text = text.replace(from, &format!("type = \"{engine}\"\n{runner}"));
+        if let Some(pem) = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from).filter(|pem| pem.is_file()) {
+            text.push_str(&format!("[docker]\nca_certificates = \"{}\"\n", pem.display()));
+        }
+        fs::write(&path, text).expect("lazy.toml");
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "-m", "run in containers"]);
+    }
+
     pub fn set_env(&mut self, key: &str, value: &str) {
         self.extra_env.push((key.into(), value.into()));
     }
@@ -151,6 +188,9 @@ impl World {
             ("GIT_CONFIG_NOSYSTEM", "1".into()),
             ("LAZY_RETRY_SCALE", "0.02".into()),
         ]);
+        for name in ["CONTAINERS_CONF", "DOCKER_HOST", "XDG_RUNTIME_DIR"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
         command.envs(self.extra_env.iter().map(|(key, value)| (key, value)));
         command
     }
@@ -253,6 +293,16 @@ impl World {
     /// The daemon's state directory.
     pub fn state_dir(&self) -> Option<PathBuf> {
         fs::read_dir(self.home().join(".lazy/daemon")).ok()?.flatten().map(|entry| entry.path()).next()
+    }
+
+    /// The directory of a task's record, by its code.
+    pub fn store_task(&self, code: &str) -> PathBuf {
+        let tasks = fs::read_dir(self.dir.path().join("store/tasks")).expect("a store");
+        let is_it = |path: &PathBuf| {
+            let text = fs::read(path.join("task.json")).unwrap_or_default();
+            serde_json::from_slice::<Value>(&text).is_ok_and(|task| task["code"] == code)
+        };
+        tasks.flatten().map(|entry| entry.path()).find(is_it).expect("the task's record")
     }
 
     pub fn daemon_pid(&self) -> Option<u32> {

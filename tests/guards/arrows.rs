@@ -20,14 +20,16 @@ const ROWS: &[(&str, &[&str])] = &[
     ("mcp", &["base", "model", "proc", "http", "rpc"]),
     ("ops", &["base", "model", "config", "store", "git", "agent", "forge", "runner", "exchange", "rpc"]),
     ("supervisor", &["base", "model", "proc", "git", "agent", "rpc", "mcp", "exchange"]),
-    ("setup", &["base", "model", "proc", "config", "store", "git", "runner", "rpc", "agent"]),
+    ("container", &["base", "model", "proc"]),
+    // proxy: the rules and the audit trail are read where no daemon runs
+    ("setup", &["base", "model", "proc", "config", "store", "git", "runner", "rpc", "agent", "proxy"]),
     (
         "daemon",
         &["base", "model", "http", "config", "store", "git", "forge", "rpc", "mcp", "proxy", "ops", "proc", "agent"],
     ),
     ("demo", &["base", "model", "proc", "http", "agent"]),
     ("cli", &["base", "model", "proc", "config", "rpc", "setup", "demo", "agent", "exchange"]),
-    ("applet", &["base", "model", "config", "cli", "daemon", "demo", "mcp", "supervisor"]),
+    ("applet", &["base", "model", "config", "cli", "container", "daemon", "demo", "mcp", "supervisor"]),
     ("lib", &[]),
     ("bin", &[]),
 ];
