@@ -19,6 +19,7 @@ fuzz_target!(|input: &[u8]| {
         project_root: "/nowhere".into(),
         task_id: String::new(),
         target: "http://127.0.0.1:9".into(),
+        reach: Default::default(),
     };
     let relay = Relay::new("/nowhere/mcp.json".into(), config);
     // A clock that leaps over every pause.
