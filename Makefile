@@ -46,6 +46,8 @@ check: ## formatting, lints, documentation, the guards of the house
 
 bench: static ## start times, memory and size of target/lazy, beside their goals and `git --version`
 	$(CARGO) run --locked --quiet --example bench -- target/lazy
+	@echo
+	$(CARGO) run --locked --quiet --example bench-containers -- target/lazy
 
 install: static ## target/lazy to $(PREFIX)/bin (~/.local/bin)
 	install -d "$(DESTDIR)$(PREFIX)/bin"
