@@ -14,7 +14,7 @@ STATIC := target/$(TRIPLE)/release/lazy
 STATIC_LIMIT := 20971520
 
 .DEFAULT_GOAL := help
-.PHONY: help build static demo test check bench install fuzz fuzz-build
+.PHONY: bench-proxy help build static demo test check bench install fuzz fuzz-build
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='	' read -r name text; do \
@@ -48,6 +48,9 @@ bench: static ## start times, memory and size of target/lazy, beside their goals
 	$(CARGO) run --locked --quiet --example bench -- target/lazy
 	@echo
 	$(CARGO) run --locked --quiet --example bench-containers -- target/lazy
+
+bench-proxy: static ## what the proxy adds: first byte, events, rate, memory, beside nginx and others that are installed
+	$(CARGO) run --locked --quiet --example bench-proxy -- target/lazy
 
 install: static ## target/lazy to $(PREFIX)/bin (~/.local/bin)
 	install -d "$(DESTDIR)$(PREFIX)/bin"

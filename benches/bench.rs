@@ -9,19 +9,17 @@
 //! cargo run --example bench -- target/lazy
 //! ```
 
-use std::error::Error;
+mod world;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lazy::base::Millis;
 use lazy::model::{Status, Task, TaskId};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use world::{Ended, Result, World, mib, settled, verdict};
 
 /// Runs before the measured ones: they fill the page cache.
 const WARM_UP: usize = 5;
@@ -36,17 +34,17 @@ const LABEL_EVERY: usize = 500;
 const DAEMON_GOAL_KIB: u64 = 30 * 1024;
 const SUPERVISOR_GOAL_KIB: u64 = 8 * 1024;
 const SIZE_GOAL: u64 = 20 * 1024 * 1024;
-/// How long one command or one wait may take.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Where no model answers.
+const NOWHERE: &str = "http://127.0.0.1:9";
 
 fn main() -> Result<()> {
     let lazy = std::env::args_os().nth(1).ok_or("usage: bench <path of lazy>")?;
     let lazy = fs::canonicalize(&lazy).map_err(|error| format!("{}: {error}", PathBuf::from(&lazy).display()))?;
     let runs = std::env::var("LAZY_BENCH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(40).max(WARM_UP);
 
-    let empty = World::new(&lazy, 0)?;
-    let small = World::new(&lazy, SMALL)?;
-    let large = World::new(&lazy, LARGE)?;
+    let empty = project(&lazy, 0)?;
+    let small = project(&lazy, SMALL)?;
+    let large = project(&lazy, LARGE)?;
     let mut cases = [
         Case::new("git --version", runs, empty.tool("git", &["--version"])),
         Case::new("lazy --version", runs, empty.lazy(&["--version"])),
@@ -67,17 +65,22 @@ fn main() -> Result<()> {
     }
 
     println!("\n{:<26} {:>10} {:>10}", "resident memory", "measured", "goal");
-    memory("daemon, no tasks, fresh", World::new(&lazy, 0)?.daemon_pid()?, None)?;
-    memory(&format!("daemon, {SMALL} tasks, fresh"), World::new(&lazy, SMALL)?.daemon_pid()?, Some(DAEMON_GOAL_KIB))?;
+    memory("daemon, no tasks, fresh", project(&lazy, 0)?.daemon_pid()?, None)?;
+    memory(&format!("daemon, {SMALL} tasks, fresh"), project(&lazy, SMALL)?.daemon_pid()?, Some(DAEMON_GOAL_KIB))?;
     memory(&format!("daemon, {SMALL} tasks, used"), small.daemon_pid()?, Some(DAEMON_GOAL_KIB))?;
     memory(&format!("daemon, {LARGE} tasks, used"), large.daemon_pid()?, None)?;
-    let supervisor = empty.supervisor()?;
+    let supervisor = supervisor(&empty)?;
     memory("supervisor", supervisor.0.id(), Some(SUPERVISOR_GOAL_KIB))?;
 
     let size = fs::metadata(&lazy)?.len();
     println!("\n{:<26} {:>10} {:>10}", "size", "measured", "goal");
     println!("{:<26} {:>10} {:>10}  {}", "lazy", mib(size / 1024), mib(SIZE_GOAL / 1024), verdict(size, SIZE_GOAL));
     Ok(())
+}
+
+/// A project with this many tasks.
+fn project(lazy: &Path, tasks: usize) -> Result<World> {
+    World::new(lazy, NOWHERE, |store| fill(store, tasks))
 }
 
 /// One command, measured again and again.
@@ -128,89 +131,11 @@ impl Case {
     }
 }
 
-/// A project with a store and a running daemon; both end with it.
-struct World {
-    dir: TempDir,
-    lazy: PathBuf,
-}
-
-impl World {
-    fn new(lazy: &Path, tasks: usize) -> Result<World> {
-        let world = World { dir: tempfile::Builder::new().prefix("lazy-bench-").tempdir()?, lazy: lazy.to_path_buf() };
-        for name in ["home", "project", "store", "mailbox"] {
-            fs::create_dir(world.dir.path().join(name))?;
-        }
-        let config = "[user]\n\tname = Bench\n\temail = bench@example.com\n";
-        fs::write(world.dir.path().join("home/.gitconfig"), config)?;
-        fs::write(world.project().join("README.md"), "# A project\n")?;
-        for words in [&["init", "--quiet", "--initial-branch=main"][..], &["add", "-A"], &["commit", "-qm", "first"]] {
-            finish(world.tool("git", words))?;
-        }
-        finish(world.lazy(&["init", "--non-interactive"]))?;
-        let store = world.dir.path().join("store");
-        let text = format!(
-            "[agent]\nagent_id = \"demo\"\n[runner]\ntype = \"dangerously-host-process-without-any-isolation\"\n\
-             permission_mode = \"bypass\"\n[proxy]\nupstream = \"http://127.0.0.1:9\"\n[storage]\nexternal_path = {:?}\n",
-            store.display().to_string(),
-        );
-        fs::write(world.project().join("lazy.toml"), text)?;
-        fill(&store, tasks)?;
-        finish(world.lazy(&["daemon", "start"]))?;
-        Ok(world)
-    }
-
-    fn project(&self) -> PathBuf {
-        self.dir.path().join("project")
-    }
-
-    fn lazy(&self, words: &[&str]) -> Command {
-        self.tool(&self.lazy, words)
-    }
-
-    fn tool(&self, program: impl AsRef<std::ffi::OsStr>, words: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command.args(words).current_dir(self.project()).env_clear().envs([
-            ("PATH", std::env::var_os("PATH").unwrap_or_default()),
-            ("HOME", self.dir.path().join("home").into()),
-            ("ANTHROPIC_API_KEY", "sk-ant-bench-none".into()),
-            ("GIT_CONFIG_NOSYSTEM", "1".into()),
-        ]);
-        command
-    }
-
-    fn daemon_pid(&self) -> Result<u32> {
-        for entry in fs::read_dir(self.dir.path().join("home/.lazy/daemon"))? {
-            if let Ok(text) = fs::read_to_string(entry?.path().join("lazy.pid")) {
-                return Ok(text.trim().parse()?);
-            }
-        }
-        Err("the daemon left no pid".into())
-    }
-
-    /// A supervisor that waits for its first command.
-    fn supervisor(&self) -> Result<Ended> {
-        let mut command = self.lazy(&["supervise", "--runner", "host", "--protocol-dir"]);
-        command.arg(self.dir.path().join("mailbox")).arg("--worktree").arg(self.project());
-        Ok(Ended(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Err(error) = finish(self.lazy(&["daemon", "stop", "--yes"])) {
-            eprintln!("bench: the daemon could not be stopped: {error}");
-        }
-    }
-}
-
-/// A child that does not outlive its owner.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
+/// A supervisor that waits for its first command.
+fn supervisor(world: &World) -> Result<Ended> {
+    let mut command = world.lazy(&["supervise", "--runner", "host", "--protocol-dir"]);
+    command.arg(world.dir().join("mailbox")).arg("--worktree").arg(world.project());
+    Ok(Ended(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
 }
 
 /// Writes a store of `count` open tasks: goals and prompts as people write them, every fourth one with a parent.
@@ -248,15 +173,6 @@ fn fill(store: &Path, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end, which must be a good one.
-fn finish(mut command: Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)).into())
-}
-
 /// Prints the resident memory of an idle process.
 fn memory(name: &str, pid: u32, goal: Option<u64>) -> Result<()> {
     let measured = settled(pid)?;
@@ -264,37 +180,4 @@ fn memory(name: &str, pid: u32, goal: Option<u64>) -> Result<()> {
     let verdict = goal.map(|goal| verdict(measured, goal)).unwrap_or_default();
     println!("{name:<26} {:>10} {goal_text:>10}  {verdict}", mib(measured));
     Ok(())
-}
-
-/// The resident KiB of a process, once they were the same for a second.
-fn settled(pid: u32) -> Result<u64> {
-    let begun = Instant::now();
-    let (mut last, mut since) = (0, Instant::now());
-    loop {
-        let now = resident(pid)?;
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-        if since.elapsed() > Duration::from_secs(1) {
-            return Ok(now);
-        }
-        if begun.elapsed() > LIMIT {
-            return Err(format!("the memory of process {pid} does not settle").into());
-        }
-        sleep(Duration::from_millis(50));
-    }
-}
-
-fn resident(pid: u32) -> Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|error| format!("process {pid}: {error}"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-    Ok(line.trim().trim_end_matches(" kB").parse()?)
-}
-
-fn mib(kib: u64) -> String {
-    format!("{}.{} MiB", kib / 1024, kib % 1024 * 10 / 1024)
-}
-
-fn verdict(measured: u64, goal: u64) -> &'static str {
-    if measured <= goal { "met" } else { "MISSED" }
 }
