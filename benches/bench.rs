@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use lazy::base::Millis;
 use lazy::model::{Status, Task, TaskId};
 use serde_json::{Value, json};
-use world::{Ended, Result, World, mib, settled, verdict};
+use world::{Result, Stopped, World, demo_settings, mib, settled, verdict};
 
 /// Runs before the measured ones: they fill the page cache.
 const WARM_UP: usize = 5;
@@ -74,13 +74,13 @@ fn main() -> Result<()> {
 
     let size = fs::metadata(&lazy)?.len();
     println!("\n{:<26} {:>10} {:>10}", "size", "measured", "goal");
-    println!("{:<26} {:>10} {:>10}  {}", "lazy", mib(size / 1024), mib(SIZE_GOAL / 1024), verdict(size, SIZE_GOAL));
+    println!("{:<26} {:>10} {:>10}  {}", "lazy", mib(size / 1024), mib(SIZE_GOAL / 1024), verdict(size <= SIZE_GOAL));
     Ok(())
 }
 
 /// A project with this many tasks.
 fn project(lazy: &Path, tasks: usize) -> Result<World> {
-    World::new(lazy, NOWHERE, |store| fill(store, tasks))
+    World::new(lazy, &demo_settings(NOWHERE), |store| fill(store, tasks))
 }
 
 /// One command, measured again and again.
@@ -132,10 +132,10 @@ impl Case {
 }
 
 /// A supervisor that waits for its first command.
-fn supervisor(world: &World) -> Result<Ended> {
+fn supervisor(world: &World) -> Result<Stopped> {
     let mut command = world.lazy(&["supervise", "--runner", "host", "--protocol-dir"]);
     command.arg(world.dir().join("mailbox")).arg("--worktree").arg(world.project());
-    Ok(Ended(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
+    Ok(Stopped(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
 }
 
 /// Writes a store of `count` open tasks: goals and prompts as people write them, every fourth one with a parent.
@@ -175,9 +175,9 @@ fn fill(store: &Path, count: usize) -> Result<()> {
 
 /// Prints the resident memory of an idle process.
 fn memory(name: &str, pid: u32, goal: Option<u64>) -> Result<()> {
-    let measured = settled(pid)?;
+    let measured = settled(&[pid])?;
     let goal_text = goal.map(mib).unwrap_or_default();
-    let verdict = goal.map(|goal| verdict(measured, goal)).unwrap_or_default();
+    let verdict = goal.map(|goal| verdict(measured <= goal)).unwrap_or_default();
     println!("{name:<26} {:>10} {goal_text:>10}  {verdict}", mib(measured));
     Ok(())
 }

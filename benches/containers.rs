@@ -9,17 +9,17 @@
 //! cargo run --example bench-containers -- target/lazy
 //! ```
 
-use std::error::Error;
+#[expect(dead_code, reason = "the benchmarks share it, and none uses all of it")]
+mod world;
+
 use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use world::{Result, World, mib, text, verdict};
 
 /// What lazy may take beyond the peer, in percent.
 const GOAL_PERCENT: u128 = 25;
@@ -38,22 +38,22 @@ fn main() -> Result<()> {
     let gateway = gateway()?;
     let model = Model::listen("127.0.0.1")?;
     let outside = Model::listen(&gateway)?;
-    let world = World::new(&lazy, &model.address)?;
-    world.lazy(&["system", "build"])?;
+    let world = World::new(&lazy, &settings(&model.address), |_| Ok(()))?;
+    text(&mut world.lazy(&["system", "build"]))?;
     let image = text(Command::new("docker").args(["images", "lazy-runner", "--quiet"]))?;
     let image = image.lines().next().ok_or("there is no image lazy-runner")?.to_string();
 
-    let (mut by_hand, mut by_lazy, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut peer_times, mut lazy_times, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=runs {
-        let peer = world.by_hand(&image, &outside, round)?;
-        let (lazy, parts) = world.by_lazy(&model, round)?;
+        let peer = by_hand(&world, &image, &outside, round)?;
+        let (lazy, parts) = by_lazy(&world, &model, round)?;
         if round > 0 {
-            by_hand.push(peer);
-            by_lazy.push(lazy);
+            peer_times.push(peer);
+            lazy_times.push(lazy);
             memory.push(parts);
         }
     }
-    let (peer, lazy) = (median(&mut by_hand), median(&mut by_lazy));
+    let (peer, lazy) = (median(&mut peer_times), median(&mut lazy_times));
     let percent = lazy.as_micros() * 100 / peer.as_micros();
     println!("{:<46} {:>10} {:>8} {:>6}", "to the first request of the model", "median", "ratio", "runs");
     println!("{:<46} {:>10} {:>8} {runs:>6}", "git worktree add and docker run", millis(peer), "1.00x");
@@ -139,144 +139,87 @@ struct Parts {
     mcp: u64,
 }
 
-struct World {
-    dir: TempDir,
-    lazy: PathBuf,
+/// The settings of a project whose tasks run in containers, and whose model is at `address`. The authority that this
+/// machine trusts, if it names one, is trusted while the image is built.
+fn settings(address: &str) -> String {
+    let pem = std::env::var("SSL_CERT_FILE").ok().filter(|pem| Path::new(pem).is_file());
+    let trust = pem.map(|pem| format!("[docker]\nca_certificates = {pem:?}\n")).unwrap_or_default();
+    format!("[runner]\ntype = \"docker\"\n[proxy]\nupstream = \"http://{address}\"\n{trust}")
 }
 
-impl World {
-    fn new(lazy: &Path, model: &str) -> Result<World> {
-        let world = World { dir: tempfile::Builder::new().prefix("lazy-bench-").tempdir()?, lazy: lazy.to_path_buf() };
-        fs::create_dir(world.dir.path().join("home"))?;
-        fs::create_dir(world.project())?;
-        fs::write(
-            world.dir.path().join("home/.gitconfig"),
-            "[user]\n\tname = Bench\n\temail = bench@example.com\n[safe]\n\tdirectory = *\n",
-        )?;
-        fs::write(world.project().join("README.md"), "# A project\n")?;
-        let pem = std::env::var("SSL_CERT_FILE").ok().filter(|pem| Path::new(pem).is_file());
-        let trust = pem.map(|pem| format!("[docker]\nca_certificates = {pem:?}\n")).unwrap_or_default();
-        fs::write(
-            world.project().join("lazy.toml"),
-            format!("[runner]\ntype = \"docker\"\n[proxy]\nupstream = \"http://{model}\"\n{trust}"),
-        )?;
-        for words in [&["init", "--quiet", "--initial-branch=main"][..], &["add", "-A"], &["commit", "-qm", "first"]] {
-            text(&mut world.tool("git", words))?;
-        }
-        world.lazy(&["daemon", "start"])?;
-        Ok(world)
-    }
-
-    fn project(&self) -> PathBuf {
-        self.dir.path().join("project")
-    }
-
-    fn tool(&self, program: impl AsRef<std::ffi::OsStr>, words: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command.args(words).current_dir(self.project()).env_clear().envs([
-            ("PATH", std::env::var_os("PATH").unwrap_or_default()),
-            ("HOME", self.dir.path().join("home").into()),
-            ("ANTHROPIC_API_KEY", "sk-ant-bench-none".into()),
-            ("GIT_CONFIG_NOSYSTEM", "1".into()),
-        ]);
-        command
-    }
-
-    fn lazy(&self, words: &[&str]) -> Result<String> {
-        text(&mut self.tool(&self.lazy, words))
-    }
-
-    fn by_hand(&self, image: &str, model: &Model, round: usize) -> Result<Duration> {
-        let worktree = self.dir.path().join(format!("hand-{round}"));
-        let path = worktree.to_str().ok_or("the temporary directory is not UTF-8")?;
-        let begun = Instant::now();
-        text(&mut self.tool("git", &["worktree", "add", "--quiet", "-b", &format!("hand-{round}"), path]))?;
-        let mount = format!("type=bind,source={path},target={path}");
-        let upstream = format!("ANTHROPIC_BASE_URL=http://{}", model.address);
-        let container = text(&mut self.tool(
-            "docker",
-            &[
-                "run",
-                "--detach",
-                "--init",
-                "--user",
-                "0:0",
-                "--workdir",
-                path,
-                "--mount",
-                &mount,
-                "--env",
-                &upstream,
-                "--env",
-                "ANTHROPIC_API_KEY=sk-ant-bench-none",
-                "--env",
-                "IS_SANDBOX=1",
-                "--env",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-                image,
-                "claude",
-                "-p",
-                "--output-format",
-                "stream-json",
-                "--verbose",
-                "--dangerously-skip-permissions",
-                "hello",
-            ],
-        ))?;
-        let taken = model.first(begun)?;
-        text(&mut self.tool("docker", &["rm", "--force", &container]))?;
-        Ok(taken)
-    }
-
-    fn by_lazy(&self, model: &Model, round: usize) -> Result<(Duration, Parts)> {
-        let code = format!("bench-{round}");
-        self.lazy(&["create", "--code", &code, "--goal", "Be measured", "--prompt", "hello"])?;
-        let begun = Instant::now();
-        self.lazy(&["start", &code])?;
-        let taken = model.first(begun)?;
-        let containers = text(&mut self.tool("docker", &["ps", "--quiet", "--filter", &format!("name=lazy-{code}-")]))?;
-        let parts = self.parts(&containers)?;
-        self.lazy(&["stop", &code, "--reason", "measured"])?;
-        self.lazy(&["close", &code, "--yes", "--reason", "measured", "--accept-dirty-worktree"])?;
-        Ok((taken, parts))
-    }
-
-    fn parts(&self, container: &str) -> Result<Parts> {
-        let listed = text(&mut self.tool("docker", &["top", container, "-o", "pid,rss,args"]))?;
-        let mut parts = Parts { init: 0, supervisor: 0, mcp: 0 };
-        for line in listed.lines().filter(|line| line.contains("/lazy-agent ")) {
-            let rss: u64 = line.split_whitespace().nth(1).ok_or("docker top says no memory")?.parse()?;
-            match line.split("/lazy-agent ").nth(1).and_then(|rest| rest.split(' ').next()) {
-                Some("init") => parts.init = rss,
-                Some("mcp") => parts.mcp = rss,
-                Some("supervise") => parts.supervisor = rss,
-                _ => {}
-            }
-        }
-        match parts {
-            Parts { init: 0, .. } | Parts { supervisor: 0, .. } | Parts { mcp: 0, .. } => {
-                Err(format!("not every part of lazy runs in the container:\n{listed}").into())
-            }
-            parts => Ok(parts),
-        }
-    }
+fn by_hand(world: &World, image: &str, model: &Model, round: usize) -> Result<Duration> {
+    let worktree = world.dir().join(format!("hand-{round}"));
+    let path = worktree.to_str().ok_or("the temporary directory is not UTF-8")?;
+    let begun = Instant::now();
+    text(&mut world.tool("git", &["worktree", "add", "--quiet", "-b", &format!("hand-{round}"), path]))?;
+    let mount = format!("type=bind,source={path},target={path}");
+    let upstream = format!("ANTHROPIC_BASE_URL=http://{}", model.address);
+    let container = text(&mut world.tool(
+        "docker",
+        &[
+            "run",
+            "--detach",
+            "--init",
+            "--user",
+            "0:0",
+            "--workdir",
+            path,
+            "--mount",
+            &mount,
+            "--env",
+            &upstream,
+            "--env",
+            "ANTHROPIC_API_KEY=sk-ant-bench-none",
+            "--env",
+            "IS_SANDBOX=1",
+            "--env",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+            image,
+            "claude",
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--dangerously-skip-permissions",
+            "hello",
+        ],
+    ))?;
+    let taken = model.first(begun)?;
+    text(&mut world.tool("docker", &["rm", "--force", &container]))?;
+    Ok(taken)
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Err(error) = self.lazy(&["daemon", "stop", "--yes"]) {
-            eprintln!("bench: the daemon could not be stopped: {error}");
-        }
-    }
+fn by_lazy(world: &World, model: &Model, round: usize) -> Result<(Duration, Parts)> {
+    let code = format!("bench-{round}");
+    text(&mut world.lazy(&["create", "--code", &code, "--goal", "Be measured", "--prompt", "hello"]))?;
+    let begun = Instant::now();
+    text(&mut world.lazy(&["start", &code]))?;
+    let taken = model.first(begun)?;
+    let containers = text(&mut world.tool("docker", &["ps", "--quiet", "--filter", &format!("name=lazy-{code}-")]))?;
+    let parts = parts(world, &containers)?;
+    text(&mut world.lazy(&["stop", &code, "--reason", "measured"]))?;
+    text(&mut world.lazy(&["close", &code, "--yes", "--reason", "measured", "--accept-dirty-worktree"]))?;
+    Ok((taken, parts))
 }
 
-/// Runs a command to its end, which must be a good one; what it says.
-fn text(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_string());
+fn parts(world: &World, container: &str) -> Result<Parts> {
+    let listed = text(&mut world.tool("docker", &["top", container, "-o", "pid,rss,args"]))?;
+    let mut parts = Parts { init: 0, supervisor: 0, mcp: 0 };
+    for line in listed.lines().filter(|line| line.contains("/lazy-agent ")) {
+        let rss: u64 = line.split_whitespace().nth(1).ok_or("docker top says no memory")?.parse()?;
+        match line.split("/lazy-agent ").nth(1).and_then(|rest| rest.split(' ').next()) {
+            Some("init") => parts.init = rss,
+            Some("mcp") => parts.mcp = rss,
+            Some("supervise") => parts.supervisor = rss,
+            _ => {}
+        }
     }
-    Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)).into())
+    match parts {
+        Parts { init: 0, .. } | Parts { supervisor: 0, .. } | Parts { mcp: 0, .. } => {
+            Err(format!("not every part of lazy runs in the container:\n{listed}").into())
+        }
+        parts => Ok(parts),
+    }
 }
 
 fn median(times: &mut [Duration]) -> Duration {
@@ -286,12 +229,4 @@ fn median(times: &mut [Duration]) -> Duration {
 
 fn millis(time: Duration) -> String {
     format!("{} ms", time.as_millis())
-}
-
-fn mib(kib: u64) -> String {
-    format!("{}.{} MiB", kib / 1024, kib % 1024 * 10 / 1024)
-}
-
-fn verdict(met: bool) -> &'static str {
-    if met { "met" } else { "MISSED" }
 }

@@ -1,23 +1,21 @@
 //! What is measured: the upstream itself, lazy, and proxies that are installed.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use lazy::base::Millis;
+use lazy::proc::which;
 use lazy::proxy::grants::Identity;
 use lazy::proxy::{CallerRole, Grants};
 
-use crate::world::{Result, World, resident};
+use crate::world::{Result, Stopped, World, demo_settings, text};
 
 /// How long a proxy may take until it accepts connections.
 const START_LIMIT: Duration = Duration::from_secs(90);
-/// How long one may take to end before it is killed.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// One way to the upstream.
 pub struct Peer {
@@ -37,24 +35,6 @@ enum Keeper {
     World(Box<World>),
 }
 
-/// A proxy that is asked to end, so that its workers end as well.
-struct Stopped(Child);
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
-        }
-        let begun = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) && begun.elapsed() < STOP_LIMIT {
-            sleep(Duration::from_millis(20));
-        }
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
 impl Peer {
     /// The upstream itself.
     pub fn direct(upstream: SocketAddr) -> Peer {
@@ -63,9 +43,8 @@ impl Peer {
 
     /// A fresh daemon of lazy's, its policy on as it is by default, with a placeholder granted to a task's agent.
     pub fn lazy(lazy: &Path, upstream: SocketAddr) -> Result<Peer> {
-        let world = World::new(lazy, &format!("http://{upstream}"), |_| Ok(()))?;
-        let status = world.lazy(&["daemon", "status", "--json"]).stderr(Stdio::inherit()).output()?;
-        let status: serde_json::Value = serde_json::from_slice(&status.stdout)?;
+        let world = World::new(lazy, &demo_settings(&format!("http://{upstream}")), |_| Ok(()))?;
+        let status: serde_json::Value = serde_json::from_str(&text(&mut world.lazy(&["daemon", "status", "--json"]))?)?;
         let address = status["proxy"]["address"].as_str().ok_or_else(|| format!("no proxy in {status}"))?;
         let address = address.trim_start_matches("http://").trim_end_matches('/').parse()?;
         let identity = Identity {
@@ -85,8 +64,8 @@ impl Peer {
     pub fn nginx(dir: &Path, upstream: SocketAddr) -> Result<Option<Peer>> {
         let Some(program) = installed("nginx") else { return Ok(None) };
         let address = free_address()?;
-        let dir = dir.join("nginx");
-        fs::create_dir_all(dir.join("logs"))?;
+        let prefix = dir.join("nginx");
+        fs::create_dir_all(prefix.join("logs"))?;
         // Workers of a master that is root would run as a user who cannot write here.
         let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
         let temp: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -101,10 +80,10 @@ impl Peer {
              server {{\n    listen {address};\n    location / {{\n      proxy_pass http://model;\n      \
              proxy_http_version 1.1;\n      proxy_set_header Connection \"\";\n      proxy_buffering off;\n    }}\n  }}\n}}\n"
         );
-        fs::write(dir.join("nginx.conf"), conf)?;
+        fs::write(prefix.join("nginx.conf"), conf)?;
         let mut command = Command::new(program);
-        command.arg("-p").arg(&dir).args(["-c", "nginx.conf", "-e", "logs/error.log"]);
-        Peer::started("nginx", address, command).map(Some)
+        command.arg("-p").arg(&prefix).args(["-c", "nginx.conf", "-e", "logs/error.log"]);
+        Peer::started("nginx", address, dir, command).map(Some)
     }
 
     /// mitmproxy without a screen, its bodies streamed.
@@ -115,7 +94,7 @@ impl Peer {
         command.args(["--quiet", "--listen-host", "127.0.0.1", "--set", "stream_large_bodies=1", "--listen-port"]);
         command.arg(address.port().to_string()).args(["--mode", &format!("reverse:http://{upstream}")]);
         command.arg("--set").arg(format!("confdir={}", dir.join("mitmproxy").display()));
-        Peer::started("mitmproxy", address, command).map(Some)
+        Peer::started("mitmproxy", address, dir, command).map(Some)
     }
 
     /// LiteLLM's proxy, in the manner of its documentation: one model, the Messages API passed through.
@@ -131,43 +110,43 @@ impl Peer {
         let mut command = Command::new(program);
         command.arg("--config").arg(&config).args(["--host", "127.0.0.1", "--port"]).arg(address.port().to_string());
         command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("NO_PROXY", "127.0.0.1");
-        Peer::started("LiteLLM", address, command).map(Some)
+        Peer::started("LiteLLM", address, dir, command).map(Some)
     }
 
-    fn started(name: &'static str, address: SocketAddr, mut command: Command) -> Result<Peer> {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let keeper = Keeper::Process(Stopped(command.spawn()?));
+    /// Starts a proxy, which writes what it has to say into a file in `dir`, and waits until it listens.
+    fn started(name: &'static str, address: SocketAddr, dir: &Path, mut command: Command) -> Result<Peer> {
+        let said = dir.join(format!("{name}.log"));
+        let log = fs::File::create(&said)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let mut child = Stopped(command.spawn()?);
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
-            if begun.elapsed() > START_LIMIT {
-                return Err(format!("{name} does not listen at {address}").into());
+            if child.0.try_wait()?.is_some() || begun.elapsed() > START_LIMIT {
+                let said = fs::read_to_string(&said).unwrap_or_default();
+                return Err(format!("{name} does not listen at {address}. {command:?} said:\n{said}").into());
             }
             sleep(Duration::from_millis(20));
         }
-        Ok(Peer { name, address, key: "sk-ant-bench-none".into(), keeper })
+        Ok(Peer { name, address, key: "sk-ant-bench-none".into(), keeper: Keeper::Process(child) })
     }
 
-    /// The resident KiB of the processes that make it up; none for the upstream itself.
-    pub fn resident(&self) -> Result<Option<u64>> {
+    /// The processes that make it up; none for the upstream itself.
+    pub fn processes(&self) -> Result<Vec<u32>> {
         let pid = match &self.keeper {
-            Keeper::Nobody => return Ok(None),
+            Keeper::Nobody => return Ok(Vec::new()),
             Keeper::Process(child) => child.0.id(),
             Keeper::World(world) => world.daemon_pid()?,
         };
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        let mut sum = resident(pid)?;
-        for child in children.split_whitespace() {
-            sum += resident(child.parse()?)?;
-        }
-        Ok(Some(sum))
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        let children = children.split_whitespace().map(str::parse).collect::<std::result::Result<Vec<u32>, _>>()?;
+        Ok([vec![pid], children].concat())
     }
 }
 
 /// Where a program is, if it is on the PATH or where Debian keeps servers.
-fn installed(program: &str) -> Option<std::path::PathBuf> {
+fn installed(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs = std::env::split_paths(&path).chain([Path::new("/usr/sbin").to_path_buf()]);
-    dirs.map(|dir| dir.join(OsStr::new(program))).find(|path| path.is_file())
+    which(program, path).or_else(|| which(program, "/usr/sbin"))
 }
 
 /// An address of the loopback that nobody listens at.
