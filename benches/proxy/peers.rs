@@ -109,7 +109,11 @@ impl Peer {
         fs::write(&config, text)?;
         let mut command = Command::new(program);
         command.arg("--config").arg(&config).args(["--host", "127.0.0.1", "--port"]).arg(address.port().to_string());
-        command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("NO_PROXY", "127.0.0.1");
+        command.envs([
+            ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
+            ("LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY", "true"),
+            ("NO_PROXY", "127.0.0.1"),
+        ]);
         Peer::started("LiteLLM", address, dir, command).map(Some)
     }
 
@@ -122,8 +126,9 @@ impl Peer {
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
             if child.0.try_wait()?.is_some() || begun.elapsed() > START_LIMIT {
-                let said = fs::read_to_string(&said).unwrap_or_default();
-                return Err(format!("{name} does not listen at {address}. {command:?} said:\n{said}").into());
+                let said = fs::read_to_string(&said)?;
+                let last: Vec<&str> = said.lines().skip(said.lines().count().saturating_sub(20)).collect();
+                return Err(format!("{name} does not listen at {address}; its last words:\n{}", last.join("\n")).into());
             }
             sleep(Duration::from_millis(20));
         }
