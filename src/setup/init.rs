@@ -12,6 +12,7 @@ use crate::config::template::{Initial, initial_text};
 use crate::config::{self, Config, Driver, FILE_NAME, Loaded, Project, edit, project};
 use crate::git::Repo;
 use crate::proc::{self, Cmd};
+use crate::runner::engine::Engine;
 use crate::store::Store;
 
 /// Whether there is somebody to ask.
@@ -113,6 +114,7 @@ pub async fn init_asking(process: &Process, options: InitOptions, ask: &mut (dyn
     }
     if options.auth_check == Step::Run {
         look_at_credential(process, &settings, &mut report);
+        look_at_runner(process, &settings, &mut report);
     }
     if options.completion_check == Step::Run
         && let Some(found) = completion::of_shell(process)
@@ -351,8 +353,15 @@ fn look_at_credential(process: &Process, settings: &Config, report: &mut InitRep
         None if settings.ollama.enabled => report.done("no model credential is needed: [ollama] is enabled"),
         None => report.warn("no model credential in this shell's environment", credential::remedies()),
     }
-    if let Err(error) = crate::runner::Runner::for_kind(settings.runner.kind, process, process.cwd()) {
-        report.warn(error.message(), error.hints().to_vec());
+}
+
+/// Whether what tasks run in is here: the container engine's program, or the agent's own.
+fn look_at_runner(process: &Process, settings: &Config, report: &mut InitReport) {
+    if let Some(engine) = Engine::of(settings.runner.kind, process) {
+        if let Err(error) = engine.require_installed() {
+            report.warn(error.message(), error.hints().to_vec());
+        }
+        return;
     }
     let path = process.var_os("PATH").unwrap_or_default();
     if settings.agent.agent_id == "claude-code" && proc::which("claude", path).is_none() {

@@ -46,6 +46,14 @@ impl Engine {
         proc::which(self.kind.as_str(), self.process.var_os("PATH").unwrap_or_default()).is_some()
     }
 
+    /// Refuses when the engine's program is not in `PATH`.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] with how to install it.
+    pub fn require_installed(&self) -> Result<()> {
+        if self.is_installed() { Ok(()) } else { Err(self.not_installed()) }
+    }
+
     /// A call with these arguments, bounded by `limit`, in the environment of [`Engine::process`].
     pub fn cmd<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>, limit: Duration) -> Cmd {
         Cmd::new(self.kind.as_str()).env_of(&self.process).args(args).timeout(limit)
@@ -146,9 +154,10 @@ impl Engine {
     }
 
     fn not_started(&self, error: Error) -> Error {
-        if error.kind() != Kind::Unavailable {
-            return error;
-        }
+        if error.kind() == Kind::Unavailable { self.not_installed() } else { error }
+    }
+
+    fn not_installed(&self) -> Error {
         let hint = match self.kind {
             RunnerKind::Podman => "apt-get install podman",
             _ => "apt-get install docker.io",

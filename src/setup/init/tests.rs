@@ -67,6 +67,37 @@ async fn a_project_is_set_up_with_the_defaults() {
 }
 
 #[tokio::test]
+async fn what_tasks_run_in_is_looked_for() {
+    const HOST: &str = "[runner]\ntype = \"dangerously-host-process-without-any-isolation\"\n";
+    for (settings, there, warned) in [
+        ("", "", Some("Docker is not installed")),
+        ("", "docker", None),
+        ("[runner]\ntype = \"podman\"\n", "docker", Some("Podman is not installed")),
+        (HOST, "docker", Some("Claude Code is not installed")),
+        (HOST, "claude", None),
+    ] {
+        let place = Place::new();
+        let bin = place.base.join("bin");
+        fs::create_dir(&bin).expect("makes");
+        let git = proc::which("git", std::env::var_os("PATH").expect("a PATH")).expect("git");
+        std::os::unix::fs::symlink(&git, bin.join("git")).expect("links");
+        if !there.is_empty() {
+            std::os::unix::fs::symlink(&git, bin.join(there)).expect("links");
+        }
+        if !settings.is_empty() {
+            place.write("lazy.toml", settings);
+        }
+        let process = place.process(&[("PATH", bin.to_str().expect("utf-8")), ("ANTHROPIC_API_KEY", "sk-x")]);
+        let report = init(&process, defaults()).await.expect("sets up");
+        let warnings: Vec<_> = report.notes.iter().filter(|note| note.level == Level::Warning).collect();
+        let said: Vec<_> = warnings.iter().map(|note| note.text.as_str()).collect();
+        assert_eq!(said.len(), usize::from(warned.is_some()), "{settings} {there}: {said:?}");
+        assert!(warned.is_none_or(|words| said[0].contains(words)), "{settings} {there}: {said:?}");
+        assert!(warnings.iter().all(|note| !note.hints.is_empty()), "{settings} {there}");
+    }
+}
+
+#[tokio::test]
 async fn again_only_looks_after_gitignore() {
     let place = Place::new();
     let process = place.process(&[]);
